@@ -1,0 +1,342 @@
+"""The wire contract: what a worker posts to ``/v1/reports`` and what it is answered.
+
+One set of structs for msgpack and JSON. Fields that are not known are ignored; a field may be added
+in any release with a default, and none changes its meaning. docs/wire.md explains each for people.
+This module knows nothing of how the values are made or judged.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+
+from pd_tracer_hooks.u64s import U64s
+from pd_tracer_hooks.version import WIRE_VERSION
+
+#: A collector understands hooks this many minor releases older and newer than itself.
+OLDER_MINORS, NEWER_MINORS = 2, 1
+
+JSON = "application/json"
+MSGPACK = "application/msgpack"
+
+MAX_PAGES = 1 << 24
+MAX_LAYERS = 1024
+
+Text = Annotated[str, Meta(max_length=256)]
+Name = Annotated[str, Meta(min_length=1, max_length=256)]
+LongText = Annotated[str, Meta(max_length=4096)]
+#: A room: text outside the worker, whatever the engine's own type is.
+RoomId = Annotated[str, Meta(min_length=1, max_length=512)]
+#: A 64-bit hash as 16 lower-case hex digits.
+Hex64 = Annotated[str, Meta(pattern="^[0-9a-f]{16}$")]
+Count = Annotated[int, Meta(ge=0, le=1 << 53)]
+Pages = Annotated[int, Meta(ge=0, le=MAX_PAGES)]
+LayerId = Annotated[int, Meta(ge=0, lt=1 << 16)]
+#: Seconds since the epoch by the worker's own clock.
+Seconds = Annotated[float, Meta(ge=0, le=1e11)]
+#: (first, count): a run of consecutive pages.
+Run = tuple[Pages, Pages]
+
+
+class Side(str, Enum):
+    """Which side of the transfer a worker is on."""
+
+    prefill = "prefill"
+    decode = "decode"
+
+
+class Stage(str, Enum):
+    """The moment of an observation. See docs/wire.md for what each stands for."""
+
+    send = "send"
+    release = "release"
+    allocate = "allocate"
+    receive = "receive"
+    recheck = "recheck"
+    admit = "admit"
+    load = "load"
+    read = "read"
+
+
+class Coverage(str, Enum):
+    """How much was read: only head and tail, or every page."""
+
+    ends = "ends"
+    full = "full"
+
+
+class Owned(str, Enum):
+    """Whether the pages still belonged to the room when they were read."""
+
+    yes = "yes"
+    no = "no"
+    unknown = "unknown"
+
+
+class EventKind(str, Enum):
+    """What happened to a room, without a digest."""
+
+    opened = "opened"
+    started = "started"
+    aborted = "aborted"
+    failed = "failed"
+    retracted = "retracted"
+    nothing_transferred = "nothing_transferred"
+    sampled_out = "sampled_out"
+    dropped = "dropped"
+    freed = "freed"
+
+
+class HooksState(str, Enum):
+    """What the hooks of a worker are doing."""
+
+    active = "active"
+    dormant = "dormant"
+    detached = "detached"
+
+
+class _Record(Struct, omit_defaults=True, frozen=True):
+    pass
+
+
+class Worker(_Record, kw_only=True):
+    """Who reports: one rank of one engine instance, in one life of its process."""
+
+    id: Name
+    #: Changes with every start of the process; with ``seq`` it makes a record unique.
+    boot: Name
+    deployment: Name
+    side: Side
+    #: The engine instance that this rank belongs to. A pair is prefill server x decode server.
+    server: Name
+    rank: Annotated[int, Meta(ge=0, lt=1 << 20)] = 0
+    model: Text = ""
+    host: Text = ""
+    node: Text = ""
+    pod: Text = ""
+    gpu: Text = ""
+    nic: Text = ""
+    engine: Text = ""
+    engine_version: Text = ""
+    hooks_version: Text = ""
+    fingerprint: Text = ""
+    config_hash: Text = ""
+    #: The operator's label set, such as ``kv=bf16,graph=on``.
+    run: Text = ""
+    #: Names by which peers call this worker's server: bootstrap address, session or agent names.
+    aliases: Annotated[list[Name], Meta(max_length=64)] = []
+
+
+class ComponentDigest(_Record, kw_only=True):
+    """One component's part of an observation: raw sums over the declared layers x pages."""
+
+    name: Name
+    signature: Hex64
+    #: P: pages of the whole transfer, as this side counts them.
+    pages: Pages
+    #: k: pages in the head and in the tail region.
+    k: Annotated[int, Meta(ge=0, le=1 << 16)]
+    coverage: Coverage
+    #: Global ids of the layers digested here.
+    layers: Annotated[list[LayerId], Meta(max_length=MAX_LAYERS)]
+    #: Ordinals of the pages digested here.
+    runs: Annotated[list[Run], Meta(max_length=4096)]
+    #: Whether this part holds the transfer's last page.
+    last: bool = True
+    #: Raw cell sums of head, tail and body. The body is 0 at coverage ``ends``.
+    sums: U64s
+    #: Number of cells in each of ``sums``.
+    cells: Annotated[list[Count], Meta(min_length=3, max_length=3)]
+    #: Raw cell sums of the body's buckets (only at ``full``), or empty.
+    buckets: U64s = U64s()
+    #: Raw row sums of head, tail and body for each layer in order, or empty.
+    layer_sums: U64s = U64s()
+    #: Logical page in the sequence at which the transfer starts (pages before it were held already).
+    start: Pages = 0
+    #: Valid rows of the last page, where this side knows it.
+    last_rows: Count | None = None
+    owned: Owned = Owned.unknown
+    #: Physical pages in this worker, as evidence only.
+    physical: Annotated[list[Run], Meta(max_length=4096)] = []
+
+
+class Observation(_Record, kw_only=True):
+    """One look of one worker at one room: at one stage, for kv one chunk."""
+
+    room: RoomId
+    #: Transfer keys that this look serves. Empty where the side does not know one.
+    keys: Annotated[list[Hex64], Meta(max_length=256)] = []
+    stage: Stage
+    #: 0, or the number of the repeated look at the same stage.
+    look: Annotated[int, Meta(ge=0, le=255)] = 0
+    #: Rises with every record that the worker makes in this boot.
+    seq: Count
+    at: Seconds
+    #: When the engine signalled that the transfer was done.
+    signalled_at: Seconds | None = None
+    request: Text = ""
+    trace: Text = ""
+    #: The other side's server, by one of its aliases.
+    peer: Text = ""
+    tokens: Count | None = None
+    components: Annotated[list[ComponentDigest], Meta(min_length=1, max_length=64)]
+
+
+class Event(_Record, kw_only=True):
+    """Something that happened to a room."""
+
+    kind: EventKind
+    room: RoomId
+    keys: Annotated[list[Hex64], Meta(max_length=256)] = []
+    seq: Count
+    at: Seconds
+    request: Text = ""
+    trace: Text = ""
+    peer: Text = ""
+    reason: LongText = ""
+    #: The component concerned, or empty for all.
+    component: Text = ""
+
+
+class ManifestComponent(_Record, kw_only=True):
+    """One component of a worker's pool."""
+
+    name: Name
+    signature: Hex64
+    #: The fields that the signature was made of, so that a difference can be named.
+    fields: Annotated[dict[Text, Text], Meta(max_length=64)] = {}
+    layers: Annotated[list[LayerId], Meta(max_length=MAX_LAYERS)] = []
+    #: Whether the transfer moves it. A component that is held and not moved is a finding.
+    moved: bool = True
+    memory: Text = "device"
+
+
+class Manifest(_Record, kw_only=True):
+    """What a worker's pool has and what its transfer moves, sent once at attach."""
+
+    seq: Count
+    at: Seconds
+    components: Annotated[list[ManifestComponent], Meta(max_length=64)]
+
+
+class Heartbeat(_Record, kw_only=True):
+    """The hooks' own state, sent also when there is nothing to report."""
+
+    state: HooksState = HooksState.active
+    uptime_s: Annotated[float, Meta(ge=0)] = 0.0
+    queued: Count = 0
+    faults: Count = 0
+
+
+class Report(_Record, kw_only=True):
+    """A batch from one worker: the body of ``POST /v1/reports``."""
+
+    #: Wire version, ``major.minor`` of the hooks' release.
+    wire: Annotated[str, Meta(pattern=r"^[0-9]{1,4}\.[0-9]{1,4}$")]
+    worker: Worker
+    #: Names the batch in logs. Not used to recognise a repeated one: each record's own key does that.
+    batch: Text = ""
+    sent_at: Seconds = 0.0
+    observations: list[Observation] = []
+    events: list[Event] = []
+    manifests: list[Manifest] = []
+    heartbeat: Heartbeat | None = None
+    #: Records lost in this worker since its boot, by reason. Cumulative.
+    drops: Annotated[dict[Name, Count], Meta(max_length=64)] = {}
+
+
+class RecordKind(str, Enum):
+    """Which list of a report a refused record stood in."""
+
+    observations = "observations"
+    events = "events"
+    manifests = "manifests"
+
+
+class Refusal(_Record, kw_only=True):
+    """A record that was not taken, and why."""
+
+    kind: RecordKind
+    index: int
+    field: str
+    reason: str
+
+
+class Want(_Record, kw_only=True):
+    """Something the collector asks a worker for. Unknown kinds are ignored by the worker."""
+
+    kind: str
+    room: str = ""
+    keys: list[str] = []
+
+
+class Answer(Struct, kw_only=True, frozen=True):
+    """The answer to a report. What it calls accepted is committed."""
+
+    wire: str = WIRE_VERSION
+    accepted: int = 0
+    #: Records that were here already, and equal.
+    duplicate: int = 0
+    #: Records whose key was here already with another value. The first stays.
+    conflicting: int = 0
+    refused: list[Refusal] = []
+    wanted: list[Want] = []
+
+
+class Problem(Struct, kw_only=True, frozen=True):
+    """The body of an answer that takes nothing: what is wrong, where, and the way out."""
+
+    error: str
+    field: str = ""
+    hint: str = ""
+
+
+def _encode_json_hook(value: Any) -> Any:
+    if isinstance(value, U64s):
+        return value.hex_list()
+    raise TypeError(f"{type(value).__name__} has no place on the wire")
+
+
+def _encode_msgpack_hook(value: Any) -> Any:
+    if isinstance(value, U64s):
+        return bytes(value)
+    raise TypeError(f"{type(value).__name__} has no place on the wire")
+
+
+def decode_hook(kind: type, value: Any) -> Any:
+    """msgspec's ``dec_hook`` for the types of this contract."""
+    if kind is U64s:
+        return U64s.from_wire(value)
+    raise TypeError(f"{kind.__name__} has no place on the wire")
+
+
+json_encoder = msgspec.json.Encoder(enc_hook=_encode_json_hook)
+msgpack_encoder = msgspec.msgpack.Encoder(enc_hook=_encode_msgpack_hook)
+
+
+def encode(value: Any, content_type: str = MSGPACK) -> bytes:
+    """Encode a struct of this module. Raises ``ValueError`` for an unknown content type."""
+    if content_type == MSGPACK:
+        return msgpack_encoder.encode(value)
+    if content_type == JSON:
+        return json_encoder.encode(value)
+    raise ValueError(f"content type {content_type!r}: use {MSGPACK} or {JSON}")
+
+
+def decoder(kind: Any, content_type: str = MSGPACK) -> Any:
+    """A reusable decoder of ``kind``. Raises ``ValueError`` for an unknown content type."""
+    if content_type == MSGPACK:
+        return msgspec.msgpack.Decoder(kind, dec_hook=decode_hook)
+    if content_type == JSON:
+        return msgspec.json.Decoder(kind, dec_hook=decode_hook)
+    raise ValueError(f"content type {content_type!r}: use {MSGPACK} or {JSON}")
+
+
+def understands(theirs: str, mine: str = WIRE_VERSION) -> bool:
+    """Whether a collector of wire version ``mine`` takes reports of version ``theirs``."""
+    my_major, my_minor = map(int, mine.split("."))
+    major, minor = map(int, theirs.split("."))
+    return major == my_major and my_minor - OLDER_MINORS <= minor <= my_minor + NEWER_MINORS
