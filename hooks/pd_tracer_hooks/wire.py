@@ -102,7 +102,7 @@ class _Record(Struct, omit_defaults=True, frozen=True):
     pass
 
 
-class Worker(_Record, kw_only=True):
+class Worker(_Record, kw_only=True, frozen=True):
     """Who reports: one rank of one engine instance, in one life of its process."""
 
     id: Name
@@ -130,7 +130,7 @@ class Worker(_Record, kw_only=True):
     aliases: Annotated[list[Name], Meta(max_length=64)] = []
 
 
-class ComponentDigest(_Record, kw_only=True):
+class ComponentDigest(_Record, kw_only=True, frozen=True):
     """One component's part of an observation: raw sums over the declared layers x pages."""
 
     name: Name
@@ -163,7 +163,7 @@ class ComponentDigest(_Record, kw_only=True):
     physical: Annotated[list[Run], Meta(max_length=4096)] = []
 
 
-class Observation(_Record, kw_only=True):
+class Observation(_Record, kw_only=True, frozen=True):
     """One look of one worker at one room: at one stage, for kv one chunk."""
 
     room: RoomId
@@ -185,7 +185,7 @@ class Observation(_Record, kw_only=True):
     components: Annotated[list[ComponentDigest], Meta(min_length=1, max_length=64)]
 
 
-class Event(_Record, kw_only=True):
+class Event(_Record, kw_only=True, frozen=True):
     """Something that happened to a room."""
 
     kind: EventKind
@@ -201,7 +201,7 @@ class Event(_Record, kw_only=True):
     component: Text = ""
 
 
-class ManifestComponent(_Record, kw_only=True):
+class ManifestComponent(_Record, kw_only=True, frozen=True):
     """One component of a worker's pool."""
 
     name: Name
@@ -214,7 +214,7 @@ class ManifestComponent(_Record, kw_only=True):
     memory: Text = "device"
 
 
-class Manifest(_Record, kw_only=True):
+class Manifest(_Record, kw_only=True, frozen=True):
     """What a worker's pool has and what its transfer moves, sent once at attach."""
 
     seq: Count
@@ -222,7 +222,7 @@ class Manifest(_Record, kw_only=True):
     components: Annotated[list[ManifestComponent], Meta(max_length=64)]
 
 
-class Heartbeat(_Record, kw_only=True):
+class Heartbeat(_Record, kw_only=True, frozen=True):
     """The hooks' own state, sent also when there is nothing to report."""
 
     state: HooksState = HooksState.active
@@ -231,7 +231,7 @@ class Heartbeat(_Record, kw_only=True):
     faults: Count = 0
 
 
-class Report(_Record, kw_only=True):
+class Report(_Record, kw_only=True, frozen=True):
     """A batch from one worker: the body of ``POST /v1/reports``."""
 
     #: Wire version, ``major.minor`` of the hooks' release.
@@ -256,7 +256,7 @@ class RecordKind(str, Enum):
     manifests = "manifests"
 
 
-class Refusal(_Record, kw_only=True):
+class Refusal(_Record, kw_only=True, frozen=True):
     """A record that was not taken, and why."""
 
     kind: RecordKind
@@ -265,7 +265,7 @@ class Refusal(_Record, kw_only=True):
     reason: str
 
 
-class Want(_Record, kw_only=True):
+class Want(_Record, kw_only=True, frozen=True):
     """Something the collector asks a worker for. Unknown kinds are ignored by the worker."""
 
     kind: str

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from msgspec import Struct
+
 from pd_tracer_hooks.wire import Coverage, Event, Manifest, Observation, Side
 
 
