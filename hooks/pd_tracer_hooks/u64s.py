@@ -32,7 +32,7 @@ class U64s(bytes):
             return cls(value)
         if not isinstance(value, list):
             raise TypeError(
-                f"expected bytes (msgpack) or a list of 16-digit hex strings (JSON), got {type(value).__name__}"
+                f"expected bytes (msgpack) or a list of hex strings (JSON), got {type(value).__name__}"
             )
         packed = _unhex(value)
         if packed is None:
