@@ -68,10 +68,13 @@ def postgres_rows_per_s(url: str, count: int, body_bytes: int, salt: int) -> flo
         connection.execute(_TABLE.format(integer="BIGINT", real="DOUBLE PRECISION", blob="BYTEA"))
         started = time.perf_counter()
         for at in range(0, count, ROWS_A_TRANSACTION):
-            with connection.transaction(), connection.cursor() as cursor:
-                with cursor.copy(f"COPY ceiling ({_COLUMNS}) FROM STDIN") as copy:
-                    for row in rows[at : at + ROWS_A_TRANSACTION]:
-                        copy.write_row(row)
+            with (
+                connection.transaction(),
+                connection.cursor() as cursor,
+                cursor.copy(f"COPY ceiling ({_COLUMNS}) FROM STDIN") as copy,
+            ):
+                for row in rows[at : at + ROWS_A_TRANSACTION]:
+                    copy.write_row(row)
         elapsed = time.perf_counter() - started
         connection.execute("DROP TABLE ceiling")
     return count / elapsed

