@@ -48,6 +48,10 @@ PRECEDENCE = (
     Verdict.nothing_transferred,
 )
 
+#: Findings that are said at once, while other parts of the whole are still pending: waiting would not
+#: take them back. All other verdicts of a whole wait for its last part.
+DECIDED_EARLY = frozenset({Verdict.mismatch, Verdict.count_mismatch, Verdict.missing_component})
+
 
 class Cause(str, Enum):
     """Why a mismatch came about, as far as the evidence tells."""

@@ -1,0 +1,128 @@
+"""The verdict on a room: the join's front door."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from pd_tracer_hooks.wire import Stage
+from tracer.join.attempts import split
+from tracer.join.model import (
+    Attempt,
+    ComponentVerdict,
+    Entry,
+    Manifests,
+    Policy,
+    RoomVerdict,
+    TransferVerdict,
+    Verdict,
+)
+from tracer.join.transfer import JudgedTransfer, judge_transfer
+from tracer.join.transfers import Draft, is_look
+from tracer.join.worst import severity, worst
+
+_GOOD = frozenset({Verdict.match, Verdict.nothing_transferred, Verdict.sampled_out})
+
+
+def judge(entries: Sequence[Entry], manifests: Manifests, policy: Policy, now: float) -> RoomVerdict:
+    """Say what is known of a room. Pure: the same entries, in whatever order, give the same verdict.
+
+    ``entries`` are all records of one room of one deployment, ``manifests`` those of its workers as far as
+    they are known. ``now`` and ``Entry.received`` are seconds by the collector's clock. Judging again with
+    more entries, or after ``deadline``, revises the verdict. Raises ``ValueError`` without entries.
+    """
+    drafts = split(entries)
+    if not drafts:
+        raise ValueError("entries is empty: a room has a verdict from its first record on")
+    judged = [
+        [judge_transfer(draft.transfers[key], manifests, policy, now) for key in sorted(draft.transfers)]
+        for draft in drafts
+    ]
+    attempts = [
+        _attempt(number, draft, [j.verdict for j in transfers])
+        for number, (draft, transfers) in enumerate(zip(drafts, judged, strict=True), 1)
+    ]
+    latest = attempts[-1]
+    return RoomVerdict(
+        verdict=latest.verdict,
+        cause=latest.cause,
+        reason=_reason(attempts),
+        settled=all(j.deadline is None for j in judged[-1]),
+        deadline=_earliest([j for transfers in judged for j in transfers]),
+        attempts=attempts,
+        components=_components(latest.transfers),
+        trace=_first(entry.record.trace for entry in _entries(drafts[-1])),
+        join_delay_s=_join_delay(drafts[-1]),
+    )
+
+
+def _attempt(number: int, draft: Draft, transfers: list[TransferVerdict]) -> Attempt:
+    verdict = worst(transfer.verdict for transfer in transfers)
+    alike = [transfer for transfer in transfers if transfer.verdict is verdict]
+    reason = "; ".join(dict.fromkeys(transfer.reason for transfer in alike))
+    if len(transfers) > 1 and len(alike) < len(transfers):
+        reason = f"{len(alike)} of {len(transfers)} transfers: {reason}"
+    prefill = [entry for transfer in draft.transfers.values() for entry in transfer.prefill]
+    decode = [entry for transfer in draft.transfers.values() for entry in transfer.decode]
+    unplaced = [entry for transfer in draft.transfers.values() for entry in transfer.unplaced]
+    return Attempt(
+        number=number,
+        verdict=verdict,
+        cause=alike[0].cause,
+        reason=reason,
+        prefill_server=_server(prefill) or _server(unplaced) or _peer(decode),
+        decode_server=_server(decode) or _peer(prefill) or _peer(unplaced),
+        request_prefill=_first(entry.record.request for entry in prefill),
+        request_decode=_first(entry.record.request for entry in decode),
+        transfers=transfers,
+    )
+
+
+def _server(entries: Sequence[Entry]) -> str:
+    """The server of a side; of several, the one that made most records."""
+    servers = [entry.worker.server for entry in entries]
+    return max(sorted(set(servers)), key=servers.count, default="")
+
+
+def _peer(entries: Sequence[Entry]) -> str:
+    return _first(sorted(entry.record.peer for entry in entries if entry.record.peer))
+
+
+def _first(texts: Iterable[str]) -> str:
+    return next((text for text in texts if text), "")
+
+
+def _entries(draft: Draft) -> list[Entry]:
+    return [e for transfer in draft.transfers.values() for e in (*transfer.decode, *transfer.prefill)]
+
+
+def _reason(attempts: Sequence[Attempt]) -> str:
+    """The latest attempt's reason, and a hint at earlier ones that did not go well."""
+    bad = [f"{a.number}: {a.verdict.value}" for a in attempts[:-1] if a.verdict not in _GOOD]
+    if not bad:
+        return attempts[-1].reason
+    return f"{attempts[-1].reason} (attempt {attempts[-1].number}; earlier attempt {', '.join(bad)})"
+
+
+def _components(transfers: Sequence[TransferVerdict]) -> list[ComponentVerdict]:
+    """One verdict a component name, the worst over the transfers."""
+    if len(transfers) == 1:
+        return transfers[0].components
+    found: dict[str, ComponentVerdict] = {}
+    for transfer in transfers:
+        for component in transfer.components:
+            known = found.get(component.component)
+            if known is None or severity(component.verdict) < severity(known.verdict):
+                found[component.component] = component
+    return [found[name] for name in sorted(found)]
+
+
+def _earliest(judged: Iterable[JudgedTransfer]) -> float | None:
+    return min((j.deadline for j in judged if j.deadline is not None), default=None)
+
+
+def _join_delay(draft: Draft) -> float | None:
+    """Seconds by which the last ``receive`` came after the last ``send``; 0 if it came before."""
+    entries = _entries(draft)
+    sends = [entry.received for entry in entries if is_look(entry, Stage.send)]
+    receives = [entry.received for entry in entries if is_look(entry, Stage.receive)]
+    return max(0.0, max(receives) - max(sends)) if sends and receives else None

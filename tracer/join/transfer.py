@@ -1,0 +1,99 @@
+"""The verdict on one transfer, from those on its components."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from tracer.join.component import Judged, doubtful, judge_component
+from tracer.join.expected import expected_names
+from tracer.join.model import ComponentVerdict, Manifests, Policy, TransferVerdict, Verdict
+from tracer.join.scene import Scene, scene_of
+from tracer.join.told import excuse
+from tracer.join.transfers import Transfer
+from tracer.join.unfinished import unfinished
+from tracer.join.worst import worst
+
+
+class JudgedTransfer(Struct, frozen=True):
+    """A transfer's verdict, and when time alone would change it (None: never, it is settled)."""
+
+    verdict: TransferVerdict
+    deadline: float | None
+
+
+def judge_transfer(transfer: Transfer, manifests: Manifests, policy: Policy, now: float) -> JudgedTransfer:
+    """Judge one transfer by what belongs to it. ``now`` is the collector's clock."""
+    scene = scene_of(transfer, manifests, policy, now)
+    names = sorted(
+        {*scene.prefill, *scene.decode, *expected_names(scene.prefill_manifest, scene.decode_manifest)}
+    )
+    if transfer.doubt:
+        judged = _in_doubt(transfer, names, scene)
+    else:
+        judged = [judge_component(name, scene) for name in names]
+    components = [j.verdict for j in judged if j.verdict.component]
+    if not judged:
+        judged = [_without_components(scene)]
+    verdict = worst(j.verdict.verdict for j in judged)
+    said = TransferVerdict(
+        key=transfer.key,
+        verdict=verdict,
+        cause=next((j.verdict.cause for j in judged if j.verdict.verdict is verdict), None),
+        reason=reason_of([j.verdict for j in judged], verdict),
+        components=components,
+        prefill_workers=scene.prefill_workers,
+        decode_workers=scene.decode_workers,
+        notes=_notes(scene, verdict),
+    )
+    return JudgedTransfer(said, scene.waiting.deadline if any(j.open for j in judged) else None)
+
+
+def reason_of(components: Sequence[ComponentVerdict], verdict: Verdict) -> str:
+    """The reasons of the components that have ``verdict``, each sentence once with the names it is about."""
+    names: dict[str, list[str]] = {}
+    for component in components:
+        if component.verdict is verdict:
+            names.setdefault(component.reason, []).append(component.component)
+    return "; ".join(
+        f"{', '.join(about)}: {sentence}" if about != [""] else sentence for sentence, about in names.items()
+    )
+
+
+def _without_components(scene: Scene) -> Judged:
+    """The verdict on a transfer of which no component is known."""
+    finding = unfinished("", None, None, scene)
+    verdict = ComponentVerdict(component="", verdict=finding.verdict, reason=finding.reason)
+    return Judged(verdict, open=finding.verdict is Verdict.pending)
+
+
+def _in_doubt(transfer: Transfer, names: Sequence[str], scene: Scene) -> list[Judged]:
+    waits = transfer.doubt_may_pass and not scene.expired
+    verdict, reason = (Verdict.pending if waits else Verdict.ambiguous), transfer.doubt
+    judged = []
+    for name in names or [""]:
+        event = excuse(
+            scene.told,
+            name,
+            prefill_silent=True,
+            decode_silent=name not in scene.decode,
+            received=scene.received,
+        )
+        if event is not None:
+            judged.append(Judged(doubtful(name, scene, event.verdict, event.sentence), open=False))
+        else:
+            judged.append(Judged(doubtful(name, scene, verdict, reason), open=waits))
+    return judged
+
+
+def _notes(scene: Scene, verdict: Verdict) -> list[str]:
+    notes = [
+        event.sentence
+        for event in scene.told
+        if event.verdict is not verdict and event.verdict is not Verdict.nothing_transferred
+    ]
+    notes += [
+        f"prefill worker {worker} retracted the request and sent it again" for worker in scene.sent_again
+    ]
+    return notes
