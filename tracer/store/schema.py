@@ -42,6 +42,7 @@ room_keys = Table(
     Column("day", Integer, nullable=False),
     Column("version", BigInteger, nullable=False, server_default="0"),
     PrimaryKeyConstraint("deployment", "room", "transfer_key"),
+    sqlite_with_rowid=False,
 )
 
 #: Observations and events as they came, append-only: the evidence. The primary key is the record's
@@ -166,6 +167,7 @@ aliases = Table(
     Column("alias", Text, nullable=False),
     Column("server", Text, nullable=False),
     PrimaryKeyConstraint("deployment", "alias"),
+    sqlite_with_rowid=False,
 )
 
 #: The latest manifest of each boot of a worker. ``body`` is the wire's ``Manifest`` in msgpack.
@@ -192,6 +194,7 @@ pairs = Table(
     Column("component", Text, nullable=False),
     Column("first_seen", Float, nullable=False),
     PrimaryKeyConstraint("deployment", "prefill_server", "decode_server", "component"),
+    sqlite_with_rowid=False,
 )
 
 #: Verdicts by minute, as signed changes: a revision takes one away and adds another in the minute in
@@ -211,4 +214,5 @@ rollups = Table(
     PrimaryKeyConstraint(
         "minute", "deployment", "prefill_server", "decode_server", "component", "verdict", "replica"
     ),
+    sqlite_with_rowid=False,
 )

@@ -1,0 +1,1 @@
+"""The HTTP face of the collector: one module a group of routes, each with a ``router``."""

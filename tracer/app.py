@@ -1,0 +1,58 @@
+"""The web application: routes, and the life of the collector behind them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+from fastapi.responses import RedirectResponse
+from starlette.concurrency import run_in_threadpool
+
+from tracer import __version__
+from tracer.api import health, ingest, metrics, rooms, summary, workers
+from tracer.api.problems import handle_problems
+from tracer.collector import Collector, make_collector
+from tracer.settings import Settings
+
+DESCRIPTION = """
+Checksums of KV-cache transfers between prefill and decode workers, joined by room: match or mismatch,
+and where. Workers post to `/v1/reports`; everything else reads.
+"""
+
+
+def create_app(settings: Settings | None = None) -> FastAPI:
+    """The application on ``settings`` (default: from the environment). It starts with its lifespan.
+
+    Raises ``pydantic.ValidationError`` or ``ValueError`` for settings that cannot be used.
+    """
+    collector = make_collector(settings or Settings())
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        await run_in_threadpool(collector.start)
+        try:
+            yield
+        finally:
+            await run_in_threadpool(collector.stop)
+
+    app = FastAPI(title="pd-tracer", version=__version__, description=DESCRIPTION, lifespan=lifespan)
+    app.state.collector = collector
+    app.state.settings = collector.settings
+    app.state.database = collector.database
+    app.state.registry = collector.registry
+    handle_problems(app)
+    for module in (ingest, rooms, summary, workers, metrics, health):
+        app.include_router(module.router)
+
+    @app.get("/", include_in_schema=False)
+    async def root() -> RedirectResponse:
+        return RedirectResponse("docs")
+
+    return app
+
+
+def collector_of(app: FastAPI) -> Collector:
+    """The collector behind an application."""
+    collector: Collector = app.state.collector
+    return collector

@@ -1,0 +1,1 @@
+"""Prometheus metrics: counters kept in the process, gauges asked of the store."""

@@ -1,0 +1,128 @@
+"""How a room's verdict is counted: once when it settles, and as a revision after that. Pure functions.
+
+A room counts from the moment its verdict is more than ``pending``: a mismatch is told while other parts
+are still on their way. Its components count from the same moment, each once it is more than pending.
+A room that is used again counts again: its new attempt is another transfer, and the verdict of the
+earlier one stands.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import NamedTuple
+
+from pd_tracer_hooks.wire import Coverage
+from tracer.join.model import RoomVerdict, Verdict
+
+
+class Pair(NamedTuple):
+    """Prefill server and decode server. A side that nobody named is empty."""
+
+    prefill: str
+    decode: str
+
+
+class Count(NamedTuple):
+    """What a roll-up counts. ``component`` is empty for the room itself."""
+
+    pair: Pair
+    component: str
+    verdict: Verdict
+
+
+class Revision(NamedTuple):
+    """A verdict that changed after it was counted. ``component`` is empty for the room itself."""
+
+    pair: Pair
+    component: str
+    before: Verdict
+    after: Verdict
+
+
+class Change(NamedTuple):
+    """What a new verdict changes in the counts."""
+
+    #: Signed: a revision takes one away and adds another.
+    deltas: Counter[Count]
+    #: Counted for the first time.
+    first: list[Count]
+    revisions: list[Revision]
+
+
+def pair_of(verdict: RoomVerdict) -> Pair:
+    """The pair of the latest attempt."""
+    if not verdict.attempts:
+        return Pair("", "")
+    latest = verdict.attempts[-1]
+    return Pair(latest.prefill_server, latest.decode_server)
+
+
+def counts_of(verdict: RoomVerdict | None) -> dict[str, Verdict]:
+    """What of a verdict is counted, by component (empty: the room). Nothing while it is pending."""
+    if verdict is None or verdict.verdict is Verdict.pending:
+        return {}
+    counts: dict[str, Verdict] = {
+        part.component: part.verdict for part in verdict.components if part.verdict is not Verdict.pending
+    }
+    counts[""] = verdict.verdict
+    return counts
+
+
+def latest_attempt(verdict: RoomVerdict | None) -> int:
+    """Number of the latest attempt, or 0 where there is none."""
+    return verdict.attempts[-1].number if verdict is not None and verdict.attempts else 0
+
+
+def change(before: RoomVerdict | None, after: RoomVerdict, *, counted: bool) -> Change:
+    """What changes in the counts when ``after`` follows ``before``.
+
+    ``counted``: whether the attempt that ``before`` speaks of was counted earlier, also if it has
+    become pending again since.
+    """
+    same_attempt = latest_attempt(before) == latest_attempt(after)
+    old = counts_of(before) if same_attempt else {}
+    new = counts_of(after)
+    counted = counted and same_attempt
+    pair = pair_of(after)
+    old_pair = pair_of(before) if before is not None else pair
+    deltas: Counter[Count] = Counter()
+    first: list[Count] = []
+    revisions: list[Revision] = []
+    if old and (old != new or old_pair != pair):
+        for component, verdict in old.items():
+            deltas[Count(old_pair, component, verdict)] -= 1
+    elif old:
+        return Change(deltas, first, revisions)
+    for component, verdict in new.items():
+        deltas[Count(pair, component, verdict)] += 1
+        if component not in old and not (counted and not old):
+            first.append(Count(pair, component, verdict))
+    if counted:
+        revisions = _revisions(pair, old, new)
+    return Change(Counter({count: n for count, n in deltas.items() if n}), first, revisions)
+
+
+def _revisions(pair: Pair, old: dict[str, Verdict], new: dict[str, Verdict]) -> list[Revision]:
+    pending = Verdict.pending
+    # A room that becomes pending again, or settles again after that, is revised with all its components.
+    # Otherwise a component that is only in ``new`` counts for the first time.
+    components = old if old and new else {**old, **new}
+    return [
+        Revision(pair, component, old.get(component, pending), new.get(component, pending))
+        for component in components
+        if old.get(component, pending) is not new.get(component, pending)
+    ]
+
+
+def coverage_of(verdict: RoomVerdict) -> Coverage | None:
+    """The least coverage of what was compared, or None where nothing was."""
+    found = {part.coverage for part in verdict.components if part.coverage is not None}
+    if not found:
+        return None
+    return Coverage.ends if Coverage.ends in found else Coverage.full
+
+
+def worst_components(verdict: RoomVerdict) -> str:
+    """The components that have the room's verdict, each between commas; empty if there are none."""
+    names = [part.component for part in verdict.components if part.verdict is verdict.verdict]
+    return f",{','.join(names)}," if names else ""
