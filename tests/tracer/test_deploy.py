@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import json
 import re
 import shutil
 import subprocess
@@ -86,3 +88,28 @@ def test_promtool_takes_the_configuration() -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+DASHBOARD = ROOT / "deploy/grafana/dashboards/pd-tracer.json"
+
+
+def test_the_dashboard_in_the_repository_is_what_its_source_builds() -> None:
+    spec = importlib.util.spec_from_file_location("build_dashboard", ROOT / "deploy/grafana/build.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert module.build() == DASHBOARD.read_text(), "run python deploy/grafana/build.py"
+
+
+def test_every_metric_on_the_dashboard_is_documented() -> None:
+    documented = (ROOT / "docs/metrics.md").read_text()
+    expressions = [
+        target["expr"]
+        for panel in json.loads(DASHBOARD.read_text())["panels"]
+        for target in panel.get("targets", [])
+    ]
+    assert len(expressions) >= 12
+    for name in re.findall(r"pd_tracer_\w+", " ".join(expressions)):
+        family = re.sub(r"_(bucket|sum|count)$", "", name)
+        assert f"`{family}`" in documented, f"{name} is on the dashboard and not in docs/metrics.md"
