@@ -9,7 +9,7 @@ integers. A negative integer is encoded as its two's complement. docs/wire.md ha
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from operator import index
 from typing import SupportsIndex
 
@@ -22,18 +22,18 @@ Field = str | SupportsIndex | Sequence[int]
 
 
 def canonical(*fields: Field) -> bytes:
-    """Encode ``fields`` so that no two different sequences of unsigned integers and texts give the same bytes.
+    """Encode ``fields`` so that different sequences of texts and unsigned integers give different bytes.
 
-    Raises ``ValueError`` for an integer that fits in no 64 bits, ``TypeError`` for another kind of field.
+    Raises ``ValueError`` for an integer that fits in no 64 bits.
     """
     out = bytearray()
     for field in fields:
         if isinstance(field, str):
             tag, value = _TEXT, field.encode()
-        elif isinstance(field, SupportsIndex):
-            tag, value = _INT, _pack((field,))
-        else:
+        elif isinstance(field, Sized):  # first: a numpy array has __index__ too
             tag, value = _INTS, _pack(field)
+        else:
+            tag, value = _INT, _pack((field,))
         out += tag + struct.pack("<I", len(value)) + value
     return bytes(out)
 
