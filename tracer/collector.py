@@ -10,6 +10,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
 from tracer.metrics.counters import Counters
+from tracer.metrics.gauges import StoreGauges
 from tracer.settings import Settings
 from tracer.store import migrate
 from tracer.store.database import Database, open_database
@@ -79,6 +80,7 @@ def make_collector(settings: Settings) -> Collector:
     registry = CollectorRegistry()
     counters = Counters(registry)
     database = open_database(settings.database_url)
+    registry.register(StoreGauges(database, settings.ratio_window_s))
 
     def make_flusher(connection: Connection) -> Flusher:
         with connection.begin():

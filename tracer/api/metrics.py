@@ -1,0 +1,23 @@
+"""``GET /metrics``."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+from prometheus_client.exposition import choose_encoder
+from starlette.responses import Response
+
+from tracer.api.deps import AppCollector
+
+router = APIRouter(tags=["operation"])
+
+
+@router.get(
+    "/metrics",
+    summary="Metrics for Prometheus",
+    response_class=Response,
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
+)
+def get_metrics(request: Request, collector: AppCollector) -> Response:
+    """Answer with everything in the app's registry, as text or OpenMetrics, by the ``Accept`` header."""
+    encoder, content_type = choose_encoder(request.headers.get("accept", ""))
+    return Response(encoder(collector.registry), headers={"Content-Type": content_type})

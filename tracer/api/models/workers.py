@@ -1,0 +1,83 @@
+"""The workers that reported."""
+
+from __future__ import annotations
+
+from pydantic import ConfigDict, Field
+
+from pd_tracer_hooks.wire import HooksState, Side
+from tracer.api.models.base import Model
+
+
+class HeldComponent(Model):
+    """A component of a worker's pool, by its manifest."""
+
+    name: str
+    moved: bool = Field(description="Whether the transfer moves it: held and not moved is a finding")
+    layers: int = Field(description="Number of layers")
+    memory: str
+    signature: str
+
+
+class Heartbeat(Model):
+    """The hooks' own state."""
+
+    state: HooksState
+    uptime_s: float
+    queued: int
+    faults: int
+
+
+class Worker(Model):
+    """One rank of one engine instance: its latest boot."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "worker": "decode-0",
+                    "deployment": "docs",
+                    "side": "decode",
+                    "server": "D0",
+                    "rank": 0,
+                    "boot": "b1",
+                    "first_seen": 1764000000.01,
+                    "last_seen": 1764000000.21,
+                    "age_s": 7.3,
+                    "heartbeat": None,
+                    "drops": {},
+                    "manifest": None,
+                }
+            ]
+        }
+    )
+    worker: str
+    deployment: str
+    side: Side
+    server: str
+    rank: int
+    boot: str
+    model: str = ""
+    host: str = ""
+    node: str = ""
+    pod: str = ""
+    gpu: str = ""
+    nic: str = ""
+    engine: str = ""
+    engine_version: str = ""
+    hooks_version: str = ""
+    fingerprint: str = ""
+    config_hash: str = ""
+    run: str = ""
+    aliases: list[str] = Field([], description="Names by which peers call this worker's server")
+    first_seen: float
+    last_seen: float
+    age_s: float = Field(description="Seconds since its last report, by the collector's clock")
+    heartbeat: Heartbeat | None
+    drops: dict[str, int] = Field(description="Records lost since this boot, by reason")
+    manifest: list[HeldComponent] | None = Field(description="null: this boot has not sent one")
+
+
+class Workers(Model):
+    """The workers that reported."""
+
+    workers: list[Worker]

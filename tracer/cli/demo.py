@@ -1,0 +1,62 @@
+"""``pd-tracer demo``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tracer.cli import exits
+from tracer.cli.output import fail
+
+
+def demo(
+    *,
+    rooms: Annotated[int | None, typer.Option(min=1, help="How many rooms move.")] = None,
+    concurrency: Annotated[int | None, typer.Option(min=1, help="Rooms in flight at a time.")] = None,
+    fault: Annotated[
+        list[str] | None, typer.Option(help="What to do to rooms; repeat it. Every kind if not given.")
+    ] = None,
+    intact: Annotated[bool, typer.Option("--intact", help="Inject nothing.")] = False,
+    rate: Annotated[float | None, typer.Option(min=0, max=1, help="Share of rooms with a fault.")] = None,
+    max_tokens: Annotated[int | None, typer.Option(min=1, help="Longest prompt.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Decides contents, lengths and faults.")] = None,
+    layers: Annotated[int | None, typer.Option(min=1, max=64, help="Layers of the model.")] = None,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The collector's; 0 takes a free one.")] = 0,
+    database: Annotated[Path | None, typer.Option(help="Keep the reports in this file.")] = None,
+    keep: Annotated[bool, typer.Option("--keep", help="Leave the collector running until Ctrl-C.")] = False,
+    timeout: Annotated[float | None, typer.Option(min=1, help="Seconds until the demo gives up.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
+) -> None:
+    """Move real KV pages through NIXL between two processes, damage some, show what was found.
+
+    Exits with 1 if a fault was missed or an intact room blamed.
+    """
+    from tracer.demo.plan import Fault, Mix  # noqa: PLC0415
+    from tracer.demo.run import DemoOptions, run_demo  # noqa: PLC0415
+
+    kinds = {kind.value: kind for kind in Fault}
+    unknown = [name for name in fault or [] if name not in kinds]
+    if unknown:
+        fail(f"--fault {unknown[0]}: no such fault", f"one of {', '.join(kinds)}", code=exits.USAGE)
+    if intact and fault:
+        fail("--intact contradicts --fault", code=exits.USAGE)
+    faults = tuple(kinds[name] for name in fault) if fault else None
+    chosen = {
+        "rooms": rooms,
+        "concurrency": concurrency,
+        "faults": () if intact else faults,
+        "rate": rate,
+        "max_tokens": max_tokens,
+        "seed": seed,
+    }
+    other = {"layers": layers, "timeout_s": timeout}
+    options = DemoOptions(
+        mix=Mix(**_given(chosen)), port=port, database=database, keep=keep, as_json=as_json, **_given(other)
+    )
+    raise typer.Exit(run_demo(options))
+
+
+def _given(options: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}

@@ -1,0 +1,114 @@
+"""``pd-tracer serve``."""
+
+from __future__ import annotations
+
+import errno
+import socket
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tracer.cli import exits
+from tracer.cli.output import fail
+
+if TYPE_CHECKING:
+    from tracer.settings import Settings
+
+#: Workers that are idle send a heartbeat now and then; the connection should be there for it.
+KEEP_ALIVE_S = 75
+#: Connections that may wait to be accepted.
+BACKLOG = 2048
+
+
+def serve(
+    *,
+    host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
+    port: Annotated[int | None, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = None,
+    database_url: Annotated[str | None, typer.Option(help="sqlite:///FILE or postgresql://...")] = None,
+    auto_migrate: Annotated[
+        bool | None, typer.Option(help="Bring PostgreSQL's schema up to date at start.")
+    ] = None,
+    external_url: Annotated[str | None, typer.Option(help="URL under which people reach it.")] = None,
+    replica: Annotated[str | None, typer.Option(help="Name among collectors that share a database.")] = None,
+    send_deadline_s: Annotated[
+        float | None, typer.Option(help="Seconds from the last send until decode is missing.")
+    ] = None,
+    open_deadline_s: Annotated[
+        float | None, typer.Option(help="Seconds from opened until prefill is missing.")
+    ] = None,
+    ratio_window_s: Annotated[
+        float | None, typer.Option(help="Seconds that the ratio gauges look back.")
+    ] = None,
+    log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
+    log_format: Annotated[str | None, typer.Option(help="text or json.")] = None,
+) -> None:
+    """Run a collector. What is not given comes from PD_TRACER_* in the environment."""
+    from tracer.cli.settings import load_settings  # noqa: PLC0415
+
+    settings = load_settings(
+        host=host,
+        port=port,
+        database_url=database_url,
+        auto_migrate=auto_migrate,
+        external_url=external_url,
+        replica=replica,
+        send_deadline_s=send_deadline_s,
+        open_deadline_s=open_deadline_s,
+        ratio_window_s=ratio_window_s,
+        log_level=log_level,
+        log_format=log_format,
+    )
+    run(settings)
+
+
+def run(settings: Settings) -> None:
+    """Serve until a signal says stop. Exits with a line on stderr when it cannot begin."""
+    import uvicorn  # noqa: PLC0415
+    from sqlalchemy.engine import make_url  # noqa: PLC0415
+
+    from tracer.app import create_app  # noqa: PLC0415
+
+    try:
+        app = create_app(settings)
+    except ValueError as error:
+        fail(str(error), code=exits.USAGE)
+    listener = listen(settings.host, settings.port)
+    shown = make_url(settings.database_url).render_as_string(hide_password=True)
+    typer.echo(f"pd-tracer at {address(listener)} (what it answers: /docs), database {shown}", err=True)
+    config = uvicorn.Config(
+        app,
+        log_level=settings.log_level,
+        access_log=False,
+        timeout_keep_alive=KEEP_ALIVE_S,
+        backlog=BACKLOG,
+    )
+    server = uvicorn.Server(config)
+    server.run(sockets=[listener])
+    if not server.started:
+        raise typer.Exit(exits.UNREACHABLE)
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens there. Exits with a line on stderr when the port is taken or the host wrong."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        listener.listen(BACKLOG)
+    except OSError as error:
+        listener.close()
+        if error.errno == errno.EADDRINUSE:
+            fail(
+                f"port {port} on {host} is taken",
+                "stop what listens there, or take another with --port",
+                code=exits.USAGE,
+            )
+        fail(f"cannot listen on {host} port {port}", str(error.strerror or error), code=exits.USAGE)
+    return listener
+
+
+def address(listener: socket.socket) -> str:
+    """The URL of a listening socket."""
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
