@@ -115,7 +115,7 @@ def upgrade() -> None:
     op.create_index(
         "ix_rooms_bad",
         "rooms",
-        ["last_seen", "verdict"],
+        ["last_seen", "deployment", "room", "verdict"],
         unique=False,
         sqlite_where=sa.text("verdict NOT IN ('match', 'pending')"),
         postgresql_where=sa.text("verdict NOT IN ('match', 'pending')"),

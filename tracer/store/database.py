@@ -6,17 +6,19 @@ import sqlite3
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Engine, create_engine, event, text
+from sqlalchemy import Connection, Engine, create_engine, event, text
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.pool import NullPool, QueuePool
 
 #: Pages of the write-ahead log before SQLite copies them into the database file (default 1000). Copying
 #: less often gave 1.4 to 1.8 times the rate.
 WAL_AUTOCHECKPOINT = 20_000
-BUSY_TIMEOUT_MS = 10_000
+BUSY_TIMEOUT_MS = 5_000
 #: INSERT ... RETURNING came with this release.
 OLDEST_SQLITE = (3, 35, 0)
 CONNECT_TIMEOUT_S = 5
+#: PostgreSQL: how long the writer waits for a row that another collector is writing, and for a statement.
+LOCK_TIMEOUT_MS, STATEMENT_TIMEOUT_MS = 5_000, 30_000
 
 
 def parse_url(database_url: str) -> URL:
@@ -56,6 +58,18 @@ class Database:
         """Ask the database for nothing. Raises ``sqlalchemy.exc.SQLAlchemyError`` when it is away."""
         with self.read.connect() as connection:
             connection.execute(text("SELECT 1"))
+
+    def connect_writer(self) -> Connection:
+        """A connection for the writer, on which nothing waits for ever.
+
+        Raises ``sqlalchemy.exc.SQLAlchemyError`` when the database is away.
+        """
+        connection = self.write.connect()
+        if not self.is_sqlite:
+            with connection.begin():
+                connection.execute(text(f"SET lock_timeout = {LOCK_TIMEOUT_MS}"))
+                connection.execute(text(f"SET statement_timeout = {STATEMENT_TIMEOUT_MS}"))
+        return connection
 
     def dispose(self) -> None:
         """Close every connection that is not in use."""

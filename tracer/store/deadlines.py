@@ -30,7 +30,7 @@ EVERY_S = 0.5
 _PATIENCE_S = 60.0
 
 
-def due_rooms(database: Database, now: float, limit: int = ROUND) -> list[RoomRef]:
+def due_rooms(database: Database, now: float, limit: int) -> list[RoomRef]:
     """Rooms whose deadline is over, the longest overdue first."""
     query = (
         select(rooms.c.deployment, rooms.c.room)
@@ -52,12 +52,14 @@ class Deadlines:
         *,
         clock: Callable[[], float] = time.time,
         every_s: float = EVERY_S,
+        round_size: int = ROUND,
         also: Callable[[], None] = lambda: None,
     ) -> None:
         self._database = database
         self._writer = writer
         self._clock = clock
         self._every_s = every_s
+        self._round_size = round_size
         self._also = also
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="pd-tracer-deadlines", daemon=True)
@@ -79,11 +81,11 @@ class Deadlines:
         """
         total = 0
         while not self._stop.is_set():
-            due = due_rooms(self._database, self._clock())
+            due = due_rooms(self._database, self._clock(), self._round_size)
             if due:
                 self._writer.recheck(due).result(_PATIENCE_S)
             total += len(due)
-            if len(due) < ROUND:
+            if len(due) < self._round_size:
                 break
         return total
 

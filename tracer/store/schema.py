@@ -114,7 +114,10 @@ rooms = Table(
     ),
     Index(
         "ix_rooms_bad",
+        # In the order of a list, with what it is filtered by: a page of it reads nothing else.
         "last_seen",
+        "deployment",
+        "room",
         "verdict",
         sqlite_where=text("verdict NOT IN ('match', 'pending')"),
         postgresql_where=text("verdict NOT IN ('match', 'pending')"),

@@ -29,6 +29,8 @@ log = structlog.get_logger(__name__)
 MAX_WEIGHT = 10_000
 #: A transaction that another one was in the way of is tried this often.
 TRIES = 6
+#: ... and no more once this much time has passed, so that a worker hears in time that it must wait.
+PATIENCE_S = 10.0
 _FIRST_PAUSE_S = 0.01
 
 Answer = Future[Outcome]
@@ -156,6 +158,7 @@ class Writer:
 
     def _commit(self, jobs: list[_Waiting]) -> None:
         """Commit jobs and answer them. Raises :class:`Unavailable` or :class:`Refused`."""
+        first = time.monotonic()
         for attempt in range(TRIES):
             started = time.perf_counter()
             try:
@@ -163,7 +166,8 @@ class Writer:
             except Exception as error:
                 cause = driver_error(error)
                 failure = classify(error)
-                if failure is Failure.retry and attempt + 1 < TRIES:
+                in_time = attempt + 1 < TRIES and time.monotonic() < first + PATIENCE_S
+                if failure is Failure.retry and in_time:
                     time.sleep(_FIRST_PAUSE_S * 2**attempt * (0.5 + random.random()))  # noqa: S311
                     continue
                 if failure is Failure.data:
@@ -182,7 +186,7 @@ class Writer:
 
     def _flush(self, jobs: list[Job]) -> Flushed:
         if self._connection is None:
-            self._connection = self._database.write.connect()
+            self._connection = self._database.connect_writer()
         if self._flusher is None:
             self._flusher = self._make_flusher(self._connection)
         return self._flusher.flush(self._connection, jobs, self._clock())
