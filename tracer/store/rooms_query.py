@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import (
     ColumnElement,
     Connection,
+    Float,
     Row,
     Select,
     and_,
@@ -26,6 +27,7 @@ from tracer.store.cursor import Cursor
 from tracer.store.schema import records, rooms, workers
 
 MAX_LIMIT = 1000
+_SEEN_SLACK_S = 5.0
 _UNREMARKABLE = frozenset({Verdict.match, Verdict.pending})
 
 
@@ -99,18 +101,65 @@ def list_rooms(
     A room that gets another report moves to the front. Rooms that come or move while somebody pages
     never make a page repeat or skip a room that stayed as it was.
     """
-    found = connection.execute(rooms_statement(wanted, limit=limit + 1, after=after)).all()
-    listed = [room_row(row) for row in found[:limit]]
-    if len(found) <= limit:
+    reported = []
+    for column, value in ((workers.c.worker, wanted.worker), (workers.c.node, wanted.node)):
+        if value is None:
+            continue
+        found = _find_reporters(connection, column == value, wanted.deployment)
+        if found is None:
+            return RoomPage([], None)
+        reported.append(found)
+    rows = connection.execute(rooms_statement(wanted, reported, limit=limit + 1, after=after)).all()
+    listed = [room_row(row) for row in rows[:limit]]
+    if len(rows) <= limit:
         return RoomPage(listed, None)
     last = listed[-1]
     return RoomPage(listed, Cursor(last.last_seen, last.deployment, last.room))
 
 
-def rooms_statement(wanted: RoomFilter, *, limit: int, after: Cursor | None = None) -> Select[Any]:
+@dataclass(frozen=True)
+class Reporters:
+    """Workers of which one must have reported on a room: (deployment, worker), and when they did."""
+
+    names: Sequence[tuple[str, str]]
+    since: float
+    until: float
+
+
+def _find_reporters(
+    connection: Connection, condition: ColumnElement[bool], deployment: str | None
+) -> Reporters | None:
+    """Those of the known workers that fulfil ``condition``, or None if there is none."""
+    columns = workers.c
+    query = select(columns.deployment, columns.worker, columns.first_seen, columns.last_seen).where(condition)
+    if deployment is not None:
+        query = query.where(columns.deployment == deployment)
+    rows = connection.execute(query).all()
+    if not rows:
+        return None
+    return Reporters(
+        sorted((row.deployment, row.worker) for row in rows),
+        min(row.first_seen for row in rows),
+        # What a worker said last is written a little later than said.
+        max(row.last_seen for row in rows) + _SEEN_SLACK_S,
+    )
+
+
+def rooms_statement(
+    wanted: RoomFilter,
+    reported: Sequence[Reporters] = (),
+    *,
+    limit: int,
+    after: Cursor | None = None,
+) -> Select[Any]:
     """The SELECT behind :func:`list_rooms`."""
-    order = (rooms.c.last_seen, rooms.c.deployment, rooms.c.room)
-    query = select(rooms).where(*_conditions(wanted))
+    newest: ColumnElement[float] = rooms.c.last_seen
+    if set(wanted.verdicts) == {Verdict.pending}:
+        # The few pending rooms are found by their index and sorted. In the order of another index, all
+        # rooms would be searched for the rest of a page; an expression has none.
+        newest = literal_column("+rooms.last_seen", Float)
+    order = (newest, rooms.c.deployment, rooms.c.room)
+    query = select(rooms).where(*_conditions(wanted), *(_reported(by) for by in reported))
     if after is not None:
         query = query.where(
             tuple_(*order) < tuple_(literal(after.last_seen), literal(after.deployment), literal(after.room))
@@ -147,10 +196,6 @@ def _conditions(wanted: RoomFilter) -> list[ColumnElement[bool]]:
         conditions.append(
             or_(rooms.c.prefill_server == wanted.server, rooms.c.decode_server == wanted.server)
         )
-    if wanted.worker is not None:
-        conditions.append(_reported(records.c.worker == wanted.worker))
-    if wanted.node is not None:
-        conditions.append(_reported(_on_node(wanted.node)))
     labels = literal(",").concat(rooms.c.run).concat(",")
     conditions += [labels.contains(f",{label},", autoescape=True) for label in wanted.run]
     if wanted.since is not None:
@@ -181,19 +226,15 @@ def _request(request: str) -> ColumnElement[bool]:
     )
 
 
-def _reported(condition: ColumnElement[bool]) -> ColumnElement[bool]:
-    """Whether a record of the room fulfils ``condition``."""
-    return exists().where(
-        records.c.day == rooms.c.day,
-        records.c.deployment == rooms.c.deployment,
-        records.c.room == rooms.c.room,
-        condition,
-    )
-
-
-def _on_node(node: str) -> ColumnElement[bool]:
-    return exists().where(
-        workers.c.deployment == records.c.deployment,
-        workers.c.worker == records.c.worker,
-        workers.c.node == node,
+def _reported(by: Reporters) -> ColumnElement[bool]:
+    """Whether one of those workers has a record of the room."""
+    return and_(
+        rooms.c.last_seen >= by.since,
+        rooms.c.first_seen <= by.until,
+        exists().where(
+            records.c.day == rooms.c.day,
+            records.c.deployment == rooms.c.deployment,
+            records.c.room == rooms.c.room,
+            tuple_(records.c.deployment, records.c.worker).in_(by.names),
+        ),
     )
