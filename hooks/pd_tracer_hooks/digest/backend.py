@@ -9,9 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pd_tracer_hooks.layout import PageLayout
+
+if TYPE_CHECKING:
+    from pd_tracer_hooks.digest.fold import Folded
+
+
+class ScratchFull(RuntimeError):
+    """A backend's bounded memory for digests under way is used up: drop the room and count it."""
 
 
 @dataclass(frozen=True)
@@ -29,24 +36,43 @@ class Pool:
 
 
 @dataclass(frozen=True)
+class FoldSpec:
+    """How the pages of a request are to be summed: the arguments of :func:`~.fold.fold` of that name."""
+
+    ordinals: Sequence[int]
+    total_pages: int
+    k: int
+    full: bool
+    layer_sums: bool = False
+
+
+@dataclass(frozen=True)
 class DigestRequest:
     """Digest pages of some layers of a pool.
 
     ``pages`` are physical page ids in transfer order; ``last_rows`` is the number of valid rows of the
-    last of them (None: it is full). All others are full.
+    last of them (None: it is full). All others are full. A numpy array costs an engine's thread less than
+    a list.
+
+    On a device the pages are read in the order of the engine's current stream, or, ``at_once``, on a
+    stream of the backend's own that waits for nothing. ``fold`` asks a backend that can for the sums too.
     """
 
     pool: Pool
     layers: Sequence[int]
     pages: Sequence[int]
     last_rows: int | None = None
+    at_once: bool = False
+    fold: FoldSpec | None = None
 
 
 @dataclass(frozen=True)
 class PageDigests:
     """Page digests of ``layers`` x pages, row-major by layer, as little-endian u64 in ``data``.
 
-    ``read_started`` and ``read_ended``: when the pages were read, in seconds of the host's wall clock.
+    ``read_started`` and ``read_ended``: when the pages were read, in seconds of the host's wall clock, to
+    within ``read_error`` seconds where a device's clock had to be translated. ``folded``: the sums, if the
+    request asked for them and the backend makes them; else fold ``data``.
     """
 
     layers: tuple[int, ...]
@@ -54,6 +80,8 @@ class PageDigests:
     data: bytes
     read_started: float
     read_ended: float
+    read_error: float = 0.0
+    folded: Folded | None = None
 
 
 class PendingDigest(Protocol):
@@ -64,7 +92,11 @@ class PendingDigest(Protocol):
         ...
 
     def result(self) -> PageDigests:
-        """The digests; waits if they are not ready. Raises what the launch or the read raised."""
+        """The digests; waits if they are not ready. Raises what the launch or the read met.
+
+        :class:`ScratchFull` if there was no memory for it. Call it, or drop the object: either gives back
+        what the digest holds.
+        """
         ...
 
 
@@ -72,6 +104,10 @@ class DigestBackend(Protocol):
     """One way to compute page digests."""
 
     name: str
+
+    def prepare(self, pool: Pool) -> None:
+        """Make ready for requests on ``pool``, at attach: may take seconds, and wait for a device."""
+        ...
 
     def launch(self, request: DigestRequest) -> PendingDigest:
         """Begin to digest. May be called on an engine's thread, so it must not wait for a device."""

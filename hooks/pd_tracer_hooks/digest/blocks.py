@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pd_tracer_hooks.digest.definition import MASK, G
 from pd_tracer_hooks.digest.mixing import mix
-from pd_tracer_hooks.runs import runs_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
 #: Words in a block: two blocks and the position terms fit a core's L2 cache, and a pass over one block
 #: takes long enough to make numpy's cost per call small.
-BLOCK_WORDS = 8192
+BLOCK_WORDS = 16384
 
 #: (offset, length) in bytes.
 Span = tuple[int, int]
@@ -65,9 +64,10 @@ def digest_pages(memory: memoryview, page_bytes: int, pages: Sequence[int], span
 
     whole = len(memory) // page_bytes * page_bytes
     source = np.frombuffer(memory, np.uint8, whole).reshape(-1, page_bytes)
+    places = np.array(pages, np.intp)
     totals = np.zeros(len(pages), np.uint64)
     for piece in _pieces(spans):
-        _add_piece(source, pages, piece, totals)
+        _add_piece(source, places, piece, totals)
     length = sum(length for _, length in spans)
     totals += np.uint64(((length + 1) * G) & MASK)
     mix(totals, np.empty_like(totals))
@@ -82,9 +82,10 @@ def sum_words(data: bytes, first_word: int | None) -> int:
     import numpy as np  # noqa: PLC0415
 
     source = np.frombuffer(data, np.uint8).reshape(1, -1)
+    page = np.zeros(1, np.intp)
     total = np.zeros(1, np.uint64)
     for piece in _pieces([(0, len(data))], first_word):
-        _add_piece(source, [0], piece, total)
+        _add_piece(source, page, piece, total)
     return int(total[0])
 
 
@@ -98,7 +99,7 @@ def _pieces(spans: Sequence[Span], first_word: int | None = 0) -> Iterator[_Piec
                 first_word += -(-size // 8)
 
 
-def _add_piece(source: Bytes, pages: Sequence[int], piece: _Piece, totals: Words) -> None:
+def _add_piece(source: Bytes, pages: NDArray[np.intp], piece: _Piece, totals: Words) -> None:
     """Add one piece's mixed words to every page's total, as many pages at once as a block holds."""
     import numpy as np  # noqa: PLC0415
 
@@ -108,22 +109,19 @@ def _add_piece(source: Bytes, pages: Sequence[int], piece: _Piece, totals: Words
     rows = min(BLOCK_WORDS // width, len(pages))
     words = scratch.words[: rows * width].reshape(rows, width)
     spare = scratch.spare[: rows * width].reshape(rows, width)
-    raw = words.view(np.uint8)
     for begin in range(0, len(pages), rows):
         block = pages[begin : begin + rows]
+        words, spare = words[: len(block)], spare[: len(block)]  # the last block may be smaller
         if length % 8:
             words[:, -1] = 0
-        row = 0
-        for page, count in runs_of(block):
-            raw[row : row + count, :length] = source[page : page + count, start : start + length]
-            row += count
+        words.view(np.uint8)[:, :length] = source[block, start : start + length]
         if first_word is not None:
-            words[:row] += _position_terms(first_word, width)
-        mix(words[:row], spare[:row])
-        totals[begin : begin + row] += words[:row].sum(axis=1, dtype=np.uint64)
+            np.add(words, _position_terms(first_word, width), out=words)
+        mix(words, spare)
+        totals[begin : begin + rows] += words.sum(axis=1, dtype=np.uint64)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=32)
 def _position_terms(first: int, count: int) -> Words:
     """``(i + 1) * G`` for word positions ``i`` from ``first`` on. At most a block each, so 4 MiB in all."""
     import numpy as np  # noqa: PLC0415
