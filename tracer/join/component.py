@@ -9,6 +9,7 @@ from tracer.join import intervals
 from tracer.join.causes import Evidence, cause_of
 from tracer.join.compare import common_coverage, describe, differing_regions, finals, locate
 from tracer.join.counts import count_difference, heads_compared
+from tracer.join.expected import layers_held
 from tracer.join.model import ComponentVerdict, SideExtent, Verdict
 from tracer.join.parts import SideSum
 from tracer.join.scene import Scene
@@ -51,10 +52,10 @@ def judge_component(name: str, scene: Scene) -> Judged:
     return _judged(name, unfinished(name, prefill, decode, scene), prefill, decode, scene)
 
 
-def doubtful(name: str, scene: Scene, verdict: Verdict, reason: str) -> ComponentVerdict:
+def doubtful(name: str, scene: Scene, verdict: Verdict, reason: str) -> Judged:
     """The verdict on a component of a transfer whose sends cannot be told from another's."""
     found = Finding(verdict, reason)
-    return _judged(name, found, scene.prefill.get(name), scene.decode.get(name), scene).verdict
+    return _judged(name, found, scene.prefill.get(name), scene.decode.get(name), scene)
 
 
 def _judged(
@@ -64,7 +65,7 @@ def _judged(
         component=name,
         verdict=finding.verdict,
         reason=finding.reason,
-        layers_of=_layers_of(name, scene),
+        layers_of=layers_held(name, scene.prefill_manifest, scene.decode_manifest),
         prefill=_extent(prefill),
         decode=_extent(decode),
     )
@@ -99,7 +100,7 @@ def _miscounted(name: str, counts: str, prefill: SideSum, decode: SideSum, scene
         component=name,
         verdict=Verdict.count_mismatch,
         reason=counts,
-        layers_of=_layers_of(name, scene),
+        layers_of=layers_held(name, scene.prefill_manifest, scene.decode_manifest),
         prefill=_extent(prefill),
         decode=_extent(decode),
         notes=[head] if head else [],
@@ -133,7 +134,7 @@ def _compared(name: str, prefill: SideSum, decode: SideSum, scene: Scene) -> Com
             reason=_equal_text(prefill, coverage),
             coverage=coverage,
             layers=prefill.layers,
-            layers_of=_layers_of(name, scene),
+            layers_of=layers_held(name, scene.prefill_manifest, scene.decode_manifest),
             prefill=ours,
             decode=ours if same else _extent(decode),
         )
@@ -148,7 +149,7 @@ def _compared(name: str, prefill: SideSum, decode: SideSum, scene: Scene) -> Com
         reason=describe(where, prefill.pages),
         coverage=coverage,
         layers=prefill.layers,
-        layers_of=_layers_of(name, scene),
+        layers_of=layers_held(name, scene.prefill_manifest, scene.decode_manifest),
         prefill=_extent(prefill),
         decode=_extent(decode),
         where=where,
@@ -176,7 +177,3 @@ def _extent(side: SideSum | None) -> SideExtent:
         signature=" ".join(side.signatures),
         finals=finals(side) if comparable else {},
     )
-
-
-def _layers_of(name: str, scene: Scene) -> int:
-    return len(scene.prefill_manifest.layers(name) | scene.decode_manifest.layers(name))

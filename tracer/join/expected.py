@@ -49,9 +49,9 @@ class SideManifest:
             return Says.moved
         return Says.held if self.known else Says.unknown
 
-    def layers(self, name: str) -> set[int]:
-        """Global ids of the layers that this side has of a component."""
-        return {layer for component in self._components.get(name, ()) for layer in component.layers}
+    def layers(self, name: str) -> list[list[int]]:
+        """Global ids of the layers that this side has of a component, a list a worker."""
+        return [component.layers for component in self._components.get(name, ())]
 
     def fields(self, name: str, signature: str) -> Mapping[str, str]:
         """What a signature was made of, as far as a manifest says."""
@@ -79,3 +79,14 @@ def not_moved_by(name: str, prefill: SideManifest, decode: SideManifest) -> str:
         if says in (Says.absent, Says.held):
             return f"by its manifest {side} {says.value}"
     return ""
+
+
+def layers_held(name: str, prefill: SideManifest, decode: SideManifest) -> int:
+    """How many layers of a component the manifests of both sides list."""
+    lists = prefill.layers(name) + decode.layers(name)
+    if not lists:
+        return 0
+    # Most often every worker has the same layers.
+    if all(layers == lists[0] for layers in lists[1:]):
+        return len(set(lists[0]))
+    return len({layer for layers in lists for layer in layers})

@@ -14,6 +14,8 @@ from tracer.join.intervals import Spans
 class Extent(Struct, frozen=True):
     """The cells that one side's parts of a component declare."""
 
+    #: ``full`` only when every part is.
+    coverage: Coverage
     #: Global layer ids, sorted.
     layers: list[int]
     #: Whether every needed page of every layer is declared.
@@ -23,8 +25,12 @@ class Extent(Struct, frozen=True):
     repeated_layers: list[int]
 
 
-def extent_of(parts: Sequence[ComponentDigest], pages: int, k: int, coverage: Coverage) -> Extent:
-    """The extent of ``parts``, for a transfer of ``pages`` pages whose ends have ``k``."""
+def extent_of(parts: Sequence[ComponentDigest]) -> Extent:
+    """The extent of ``parts``. Where they differ in P, k or coverage: the larger P and k, ``ends``."""
+    pages, k, coverage = parts[0].pages, parts[0].k, parts[0].coverage
+    for part in parts[1:]:
+        pages, k = max(pages, part.pages), max(k, part.k)
+        coverage = coverage if part.coverage is Coverage.full else Coverage.ends
     need = intervals.needed(pages, k, coverage)
     layers: list[int] = []
     complete = True
@@ -35,11 +41,10 @@ def extent_of(parts: Sequence[ComponentDigest], pages: int, k: int, coverage: Co
         pieces = [intervals.from_runs(part.runs) for part in members]
         have = pieces[0] if len(pieces) == 1 else intervals.merged([s for piece in pieces for s in piece])
         complete = complete and intervals.covers(have, need)
-        twice = intervals.first_repeat(pieces)
-        if twice and not repeated:
-            repeated, repeated_layers = twice, list(group)
+        if sum(map(intervals.size, pieces)) != intervals.size(have) and not repeated:
+            repeated, repeated_layers = intervals.first_repeat(pieces), group
     layers.sort()
-    return Extent(layers, complete and (bool(layers) or not need), repeated, repeated_layers)
+    return Extent(coverage, layers, complete and (bool(layers) or not need), repeated, repeated_layers)
 
 
 def _layer_groups(parts: Sequence[ComponentDigest]) -> list[tuple[list[int], list[ComponentDigest]]]:

@@ -68,16 +68,26 @@ def _stands_for_opened(record: Observation | Event) -> bool:
 def _find(openings: Sequence[Opening], entry: Entry, key: str) -> Opening | None:
     """The opening of the same life that a record belongs to: the latest of its key, by request if told."""
     mine = [o for o in openings if o.boot == entry.worker.boot]
-    if key:
-        mine = [o for o in mine if o.key == key]
-    elif not any(o.key == "" for o in mine):
-        mine = _without_key(mine, entry)
+    named = [o for o in mine if o.key == key]
+    if named:
+        mine = named
+    elif key:
+        mine = _keyless(mine, entry, key)
     else:
-        mine = [o for o in mine if o.key == ""]
+        mine = _without_key(mine, entry)
     if not mine:
         return None
     request = entry.record.request
     return next((o for o in reversed(mine) if request and o.request == request), mine[-1])
+
+
+def _keyless(mine: list[Opening], entry: Entry, key: str) -> list[Opening]:
+    """The opening that did not know its key yet, which a record now names."""
+    waiting = [o for o in mine if not o.key and not o.received]
+    if len(waiting) != 1 or (waiting[0].request and waiting[0].request != entry.record.request):
+        return []
+    waiting[0].key = key
+    return waiting
 
 
 def _without_key(mine: list[Opening], entry: Entry) -> list[Opening]:

@@ -86,38 +86,106 @@ def gather(entries: Iterable[Entry]) -> dict[str, list[Part]]:
 
 def add_up(side: str, parts: list[Part]) -> SideSum:
     """Add the parts of one component. ``parts`` must not be empty."""
-    if len(parts) > 1:
+    extent = _extent(parts)
+    if extent.repeated:
         parts = _distinct(parts)
-    first = parts[0].digest
-    coverage = _common_coverage(parts)
-    extent = extent_of([part.digest for part in parts], first.pages, first.k, coverage)
-    sums, cells = _add(parts)
+        extent = _extent(parts)
+    tally = _Tally()
+    for part in parts:
+        tally.count(part)
     side_sum = SideSum(
         side=side,
-        pages=first.pages,
-        k=first.k,
-        coverage=coverage,
-        signatures=_different(part.digest.signature for part in parts),
+        pages=max(tally.pages),
+        k=max(tally.ks),
+        coverage=extent.coverage,
+        signatures=tuple(sorted(tally.signatures)),
         layers=extent.layers,
         complete=extent.complete,
-        sums=sums,
-        cells=cells,
+        sums=(tally.head & MASK, tally.tail & MASK, tally.body & MASK),
+        cells=(tally.head_cells, tally.tail_cells, tally.body_cells),
         parts=parts,
-        workers=list(_different(part.worker for part in parts)),
-        tokens=_agreed(part.tokens for part in parts),
-        last_rows=_agreed(part.digest.last_rows for part in parts),
-        start=_agreed(part.digest.start or None for part in parts) or 0,
-        freed=list(_different(part.worker for part in parts if part.digest.owned is Owned.no)),
-        ownership_unknown=any(part.digest.owned is Owned.unknown for part in parts),
-        problem=_problem(side, parts, extent),
+        workers=sorted(tally.workers),
+        tokens=_agreed(tally.tokens),
+        last_rows=_agreed(tally.last_rows),
+        start=_agreed(tally.starts) or 0,
+        freed=sorted(tally.freed),
+        ownership_unknown=tally.ownership_unknown,
+        problem=_problem(side, tally, extent),
     )
     if side_sum.complete and side_sum.problem is None:
         return _with_count_check(side_sum)
     return side_sum
 
 
-def _distinct(parts: list[Part]) -> list[Part]:
-    """Leave out parts that were reported again with the same content, and put the rest in one order.
+class _Tally:
+    """What parts add up to, and every value that they state of what should be one."""
+
+    __slots__ = (
+        "body",
+        "body_cells",
+        "freed",
+        "head",
+        "head_cells",
+        "ks",
+        "last_rows",
+        "malformed",
+        "ownership_unknown",
+        "pages",
+        "signatures",
+        "starts",
+        "tail",
+        "tail_cells",
+        "tokens",
+        "workers",
+    )
+
+    def __init__(self) -> None:
+        self.head = self.tail = self.body = 0
+        self.head_cells = self.tail_cells = self.body_cells = 0
+        self.pages: set[int] = set()
+        self.ks: set[int] = set()
+        self.signatures: set[str] = set()
+        self.workers: set[str] = set()
+        self.tokens: set[int | None] = set()
+        self.last_rows: set[int | None] = set()
+        self.starts: set[int | None] = set()
+        self.freed: set[str] = set()
+        self.malformed: set[str] = set()
+        self.ownership_unknown = False
+
+    def count(self, part: Part) -> None:
+        digest = part.digest
+        self.pages.add(digest.pages)
+        self.ks.add(digest.k)
+        self.signatures.add(digest.signature)
+        self.workers.add(part.worker)
+        self.tokens.add(part.tokens)
+        self.last_rows.add(digest.last_rows)
+        self.starts.add(digest.start or None)
+        owned = digest.owned
+        if owned is Owned.no:
+            self.freed.add(part.worker)
+        elif owned is Owned.unknown:
+            self.ownership_unknown = True
+        cells = digest.cells
+        if len(digest.sums) != _THREE.size or len(cells) != len(REGIONS):
+            self.malformed.add(part.worker)
+            return
+        head, tail, body = _THREE.unpack(digest.sums)
+        self.head += head
+        self.tail += tail
+        self.body += body
+        self.head_cells += cells[0]
+        self.tail_cells += cells[1]
+        self.body_cells += cells[2]
+
+
+def _extent(parts: Sequence[Part]) -> Extent:
+    return extent_of([part.digest for part in parts])
+
+
+def _distinct(parts: Sequence[Part]) -> list[Part]:
+    """Leave out parts that were reported again with the same content.
 
     Two looks at the same cells that differ only in what they carry beside the sums count once as well; the
     richer one stays, so that the difference can be located.
@@ -145,58 +213,32 @@ def _richness(part: Part) -> tuple[int, int, str]:
     return len(part.digest.layer_sums), len(part.digest.buckets), part.worker
 
 
-def _common_coverage(parts: Sequence[Part]) -> Coverage:
-    for part in parts:
-        if part.digest.coverage is Coverage.ends:
-            return Coverage.ends
-    return Coverage.full
-
-
-def _different(values: Iterable[str]) -> tuple[str, ...]:
-    return tuple(sorted(set(values)))
-
-
-def _agreed(values: Iterable[int | None]) -> int | None:
+def _agreed(stated: set[int | None]) -> int | None:
     """The one value that all who state one agree on, or None."""
-    stated = {value for value in values if value is not None}
-    return stated.pop() if len(stated) == 1 else None
+    if len(stated) == 1:
+        return next(iter(stated))
+    values = stated - {None}
+    return values.pop() if len(values) == 1 else None
 
 
-def _add(parts: Sequence[Part]) -> tuple[Triple, Triple]:
-    head = tail = body = heads = tails = bodies = 0
-    for part in parts:
-        digest = part.digest
-        if len(digest.sums) != _THREE.size or len(digest.cells) != len(REGIONS):
-            continue  # reported by _problem
-        a, b, c = _THREE.unpack(digest.sums)
-        head, tail, body = head + a, tail + b, body + c
-        a, b, c = digest.cells
-        heads, tails, bodies = heads + a, tails + b, bodies + c
-    return (head & MASK, tail & MASK, body & MASK), (heads, tails, bodies)
-
-
-def _problem(side: str, parts: Sequence[Part], extent: Extent) -> Problem | None:
-    for part in parts:
-        if len(part.digest.sums) != _THREE.size or len(part.digest.cells) != len(REGIONS):
-            who = workers_text(side, [part.worker])
-            return Problem(Verdict.incomparable, f"{who} sent sums for other than head, tail and body")
-    if len(parts) == 1:
-        return None
-    for field in ("pages", "k"):
-        values = sorted({int(getattr(part.digest, field)) for part in parts})
+def _problem(side: str, tally: _Tally, extent: Extent) -> Problem | None:
+    if tally.malformed:
+        who = workers_text(side, sorted(tally.malformed))
+        return Problem(Verdict.incomparable, f"{who} sent sums for other than head, tail and body")
+    for values, noun in ((tally.pages, "pages"), (tally.ks, "pages in head and tail")):
         if len(values) > 1:
-            noun = "pages" if field == "pages" else "pages in head and tail"
+            stated = join_words([str(value) for value in sorted(values)])
             return Problem(
                 Verdict.ambiguous,
-                f"the parts of {workers_text(side, _different(part.worker for part in parts))} state "
-                f"{join_words([str(value) for value in values])} {noun}: they may be of several transfers",
+                f"the parts of {workers_text(side, sorted(tally.workers))} state {stated} {noun}: "
+                "they may be of several transfers",
             )
     if extent.repeated:
         return Problem(
             Verdict.ambiguous,
-            f"{workers_text(side, _different(part.worker for part in parts))} reported "
-            f"{pages_text(extent.repeated)} of {layers_text(extent.repeated_layers)} more than once, "
-            "with different sums: the parts may be of several transfers",
+            f"{workers_text(side, sorted(tally.workers))} reported {pages_text(extent.repeated)} of "
+            f"{layers_text(extent.repeated_layers)} more than once, with different sums: "
+            "the parts may be of several transfers",
         )
     return None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
@@ -28,8 +28,8 @@ def patience(prefill: Sequence[Entry], decode: Sequence[Entry], policy: Policy) 
     that it is the short one, from the last ``send`` or ``receive``; a prefill worker that starts anew after
     its sends is given the long one again.
     """
-    sent = max((e.received for e in prefill if is_look(e, Stage.send)), default=None)
-    received = max((e.received for e in decode if is_look(e, Stage.receive)), default=None)
+    sent = latest(prefill, Stage.send)
+    received = latest(decode, Stage.receive)
     if sent is None and received is None:
         return _from_opened([*prefill, *decode], policy)
     seconds = seconds_text(policy.send_deadline_s)
@@ -43,6 +43,11 @@ def patience(prefill: Sequence[Entry], decode: Sequence[Entry], policy: Policy) 
         limit = f"within {seconds_text(policy.open_deadline_s)} of prefill's new start"
         return Patience(restarted + policy.open_deadline_s, limit)
     return waiting
+
+
+def latest(entries: Iterable[Entry], stage: Stage) -> float | None:
+    """When the last first look at ``stage`` arrived, or None."""
+    return max([entry.received for entry in entries if is_look(entry, stage)], default=None)
 
 
 def _from_opened(entries: Sequence[Entry], policy: Policy) -> Patience:
@@ -59,18 +64,13 @@ def _from_opened(entries: Sequence[Entry], policy: Policy) -> Patience:
 
 def _restarted(prefill: Sequence[Entry]) -> float | None:
     """When a prefill worker said that it begins again, after its last send."""
+    starts = [e for e in prefill if isinstance(e.record, Event) and e.record.kind in _RESTARTS]
+    if not starts:
+        return None
     last: dict[tuple[str, str], int] = {}
     for entry in prefill:
         if is_look(entry, Stage.send):
             source = (entry.worker.id, entry.worker.boot)
             last[source] = max(entry.record.seq, last.get(source, -1))
-    return max(
-        (
-            entry.received
-            for entry in prefill
-            if isinstance(entry.record, Event)
-            and entry.record.kind in _RESTARTS
-            and entry.record.seq > last.get((entry.worker.id, entry.worker.boot), entry.record.seq)
-        ),
-        default=None,
-    )
+    again = [e for e in starts if e.record.seq > last.get((e.worker.id, e.worker.boot), e.record.seq)]
+    return max((entry.received for entry in again), default=None)

@@ -16,11 +16,13 @@ from tracer.join.model import (
     TransferVerdict,
     Verdict,
 )
+from tracer.join.patience import latest
 from tracer.join.transfer import JudgedTransfer, judge_transfer
-from tracer.join.transfers import Draft, is_look
+from tracer.join.transfers import Draft
 from tracer.join.worst import severity, worst
 
-_GOOD = frozenset({Verdict.match, Verdict.nothing_transferred, Verdict.sampled_out})
+#: Verdicts of earlier attempts that a reason need not mention.
+_UNREMARKABLE = frozenset({Verdict.match, Verdict.nothing_transferred, Verdict.sampled_out, Verdict.pending})
 
 
 def judge(entries: Sequence[Entry], manifests: Manifests, policy: Policy, now: float) -> RoomVerdict:
@@ -80,11 +82,16 @@ def _attempt(number: int, draft: Draft, transfers: list[TransferVerdict]) -> Att
 def _server(entries: Sequence[Entry]) -> str:
     """The server of a side; of several, the one that made most records."""
     servers = [entry.worker.server for entry in entries]
-    return max(sorted(set(servers)), key=servers.count, default="")
+    different = set(servers)
+    return (
+        next(iter(different))
+        if len(different) == 1
+        else max(sorted(different), key=servers.count, default="")
+    )
 
 
 def _peer(entries: Sequence[Entry]) -> str:
-    return _first(sorted(entry.record.peer for entry in entries if entry.record.peer))
+    return min((entry.record.peer for entry in entries if entry.record.peer), default="")
 
 
 def _first(texts: Iterable[str]) -> str:
@@ -97,10 +104,23 @@ def _entries(draft: Draft) -> list[Entry]:
 
 def _reason(attempts: Sequence[Attempt]) -> str:
     """The latest attempt's reason, and a hint at earlier ones that did not go well."""
-    bad = [f"{a.number}: {a.verdict.value}" for a in attempts[:-1] if a.verdict not in _GOOD]
-    if not bad:
-        return attempts[-1].reason
-    return f"{attempts[-1].reason} (attempt {attempts[-1].number}; earlier attempt {', '.join(bad)})"
+    hints = []
+    if _keys_do_not_meet(attempts):
+        hints.append("prefill and decode name different transfer keys: do both compute them alike?")
+    bad = [f"{a.number}: {a.verdict.value}" for a in attempts[:-1] if a.verdict not in _UNREMARKABLE]
+    if bad:
+        hints.append(f"attempt {attempts[-1].number}; earlier attempt {', '.join(bad)}")
+    return " ".join([attempts[-1].reason, *(f"({hint})" for hint in hints)])
+
+
+def _keys_do_not_meet(attempts: Sequence[Attempt]) -> bool:
+    """Whether one attempt lacks decode for good and another prefill: most likely they are one."""
+    if len(attempts) < 2:
+        return False
+    transfers = [transfer for attempt in attempts for transfer in attempt.transfers]
+    return any(t.verdict is Verdict.missing_decode and not t.decode_workers for t in transfers) and any(
+        t.verdict is Verdict.missing_prefill and not t.prefill_workers for t in transfers
+    )
 
 
 def _components(transfers: Sequence[TransferVerdict]) -> list[ComponentVerdict]:
@@ -123,6 +143,5 @@ def _earliest(judged: Iterable[JudgedTransfer]) -> float | None:
 def _join_delay(draft: Draft) -> float | None:
     """Seconds by which the last ``receive`` came after the last ``send``; 0 if it came before."""
     entries = _entries(draft)
-    sends = [entry.received for entry in entries if is_look(entry, Stage.send)]
-    receives = [entry.received for entry in entries if is_look(entry, Stage.receive)]
-    return max(0.0, max(receives) - max(sends)) if sends and receives else None
+    sent, received = latest(entries, Stage.send), latest(entries, Stage.receive)
+    return None if sent is None or received is None else max(0.0, received - sent)

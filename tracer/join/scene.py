@@ -64,10 +64,7 @@ def scene_of(transfer: Transfer, manifests: Manifests, policy: Policy, now: floa
     prefill = {name: add_up("prefill", parts) for name, parts in gather(sends).items()}
     decode = {name: add_up("decode", parts) for name, parts in gather(receives).items()}
     prefill_sources, decode_sources = _sources(prefill_entries), _sources(decode_entries)
-    waiting = patience(prefill_entries, decode_entries, policy)
-    for rival in transfer.rivals:
-        theirs = patience([*rival.prefill, *rival.unplaced], rival.decode, policy)
-        waiting = max(waiting, theirs, key=lambda one: one.deadline)
+    waiting = _patience(transfer, policy)
     return Scene(
         prefill_entries=prefill_entries,
         decode_entries=decode_entries,
@@ -84,6 +81,16 @@ def scene_of(transfer: Transfer, manifests: Manifests, policy: Policy, now: floa
         agreed=_agreed(prefill, decode),
         sent_again=sent_again,
     )
+
+
+def _patience(transfer: Transfer, policy: Policy) -> Patience:
+    """How long the transfer is waited for: as long as any of those that its unplaced sends may belong to."""
+    waiting = patience(transfer.prefill, transfer.decode, policy)
+    for rival in transfer.rivals:
+        for prefill in (rival.prefill, [*rival.prefill, *rival.unplaced]):
+            theirs = patience(prefill, rival.decode, policy)
+            waiting = max(waiting, theirs, key=lambda one: one.deadline)
+    return waiting
 
 
 def _sources(entries: Iterable[Entry]) -> set[tuple[str, str]]:

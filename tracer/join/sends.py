@@ -107,8 +107,9 @@ def _place_loose(loose: list[Entry], drafts: list[Draft]) -> None:
         _found(orphans, drafts)
         return
     if sends:
-        everyone = [t for draft in drafts for t in draft.transfers.values() if t.expects_send]
-        candidates = [t for t in everyone if not t.sent] or everyone
+        everyone = [transfer for draft in drafts for transfer in draft.transfers.values()]
+        everyone = [transfer for transfer in everyone if transfer.expects_send] or everyone
+        candidates = [transfer for transfer in everyone if not transfer.sent] or everyone
         if len(candidates) == 1:
             candidates[0].prefill += sends
         elif len(candidates) == sum(any(t in d.transfers.values() for t in candidates) for d in drafts):

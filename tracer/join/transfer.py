@@ -9,6 +9,7 @@ from msgspec import Struct
 from tracer.join.component import Judged, doubtful, judge_component
 from tracer.join.expected import expected_names
 from tracer.join.model import ComponentVerdict, Manifests, Policy, TransferVerdict, Verdict
+from tracer.join.parts import gather
 from tracer.join.scene import Scene, scene_of
 from tracer.join.told import excuse
 from tracer.join.transfers import Transfer
@@ -26,10 +27,10 @@ class JudgedTransfer(Struct, frozen=True):
 def judge_transfer(transfer: Transfer, manifests: Manifests, policy: Policy, now: float) -> JudgedTransfer:
     """Judge one transfer by what belongs to it. ``now`` is the collector's clock."""
     scene = scene_of(transfer, manifests, policy, now)
-    names = sorted(
-        {*scene.prefill, *scene.decode, *expected_names(scene.prefill_manifest, scene.decode_manifest)}
-    )
+    known = {*scene.prefill, *scene.decode}
+    names = sorted(known | expected_names(scene.prefill_manifest, scene.decode_manifest))
     if transfer.doubt:
+        names = sorted({*names, *gather(transfer.unplaced)})
         judged = _in_doubt(transfer, names, scene)
     else:
         judged = [judge_component(name, scene) for name in names]
@@ -69,21 +70,21 @@ def _without_components(scene: Scene) -> Judged:
 
 
 def _in_doubt(transfer: Transfer, names: Sequence[str], scene: Scene) -> list[Judged]:
+    """Judge what is complete without the unplaced sends; the rest waits, or stays ambiguous."""
     waits = transfer.doubt_may_pass and not scene.expired
-    verdict, reason = (Verdict.pending if waits else Verdict.ambiguous), transfer.doubt
+    verdict = Verdict.pending if waits else Verdict.ambiguous
     judged = []
     for name in names or [""]:
-        event = excuse(
-            scene.told,
-            name,
-            prefill_silent=True,
-            decode_silent=name not in scene.decode,
-            received=scene.received,
-        )
+        prefill, decode = scene.prefill.get(name), scene.decode.get(name)
+        if prefill is not None and decode is not None and prefill.complete and decode.complete:
+            judged.append(judge_component(name, scene))
+            continue
+        silent = decode is None or not decode.complete
+        event = excuse(scene.told, name, prefill_silent=True, decode_silent=silent, received=scene.received)
         if event is not None:
-            judged.append(Judged(doubtful(name, scene, event.verdict, event.sentence), open=False))
+            judged.append(doubtful(name, scene, event.verdict, event.sentence))
         else:
-            judged.append(Judged(doubtful(name, scene, verdict, reason), open=waits))
+            judged.append(doubtful(name, scene, verdict, transfer.doubt))
     return judged
 
 
