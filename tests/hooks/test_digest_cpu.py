@@ -20,6 +20,7 @@ from support.digests import bounded, digest, layouts, numpy_absent
 from pd_tracer_hooks.digest import definition, pages
 from pd_tracer_hooks.digest.backend import DigestBackend, DigestRequest, Pool
 from pd_tracer_hooks.digest.cpu import CpuBackend
+from pd_tracer_hooks.digest.fold import fold
 from pd_tracer_hooks.layout import DSA_INDEX_K, PageLayout, Segment
 from pd_tracer_hooks.u64s import U64s
 
@@ -89,6 +90,15 @@ def test_buffers_of_any_type(buffer: Any) -> None:
     assert list(U64s(found.data).values()) == expected(memory, layout, [1, 0], 1)
 
 
+def test_pages_and_ordinals_may_be_numpy_arrays() -> None:
+    pool = Pool("x", PageLayout.plain(2, 8), {0: bytes(range(64))})
+    as_array, as_list = np.array([3, 1], np.int32), [3, 1]
+    read = CpuBackend().launch(DigestRequest(pool, [0], as_array, 1)).result()
+    assert read.data == digest(pool, [0], as_list, 1).data
+    how: dict[str, Any] = {"total_pages": 9, "k": 2, "full": True, "layer_sums": True}
+    assert fold(read, ordinals=as_array, **how) == fold(read, ordinals=as_list, **how)
+
+
 def test_layers_come_in_the_order_asked_for() -> None:
     layout = PageLayout.opaque(8)
     buffers = {layer: bytes([layer]) * 16 for layer in range(4)}
@@ -106,6 +116,12 @@ def test_is_ready_at_once_and_says_when_it_read() -> None:
     assert pending.ready()
     found = pending.result()
     assert before <= found.read_started <= found.read_ended <= time.time()
+
+
+def test_prepare_tells_what_cannot_be_read() -> None:
+    CpuBackend().prepare(Pool("x", DSA_INDEX_K, {0: bytes(8448), 1: torch.zeros(8448)}))
+    with pytest.raises(ValueError, match="not contiguous"):
+        CpuBackend().prepare(Pool("x", DSA_INDEX_K, {0: bytes(8448), 1: torch.zeros(8448, 2)[:, 0]}))
 
 
 def test_no_pages_or_no_layers_is_nothing() -> None:

@@ -10,9 +10,10 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import index
 
 from pd_tracer_hooks.digest import definition
-from pd_tracer_hooks.digest.backend import DigestRequest, PageDigests
+from pd_tracer_hooks.digest.backend import DigestRequest, PageDigests, Pool
 from pd_tracer_hooks.digest.memory import byte_view
 from pd_tracer_hooks.digest.mixing import load_numpy
 from pd_tracer_hooks.layout import PageLayout
@@ -37,9 +38,15 @@ class Computed:
 
 
 class CpuBackend:
-    """Digests pages in host memory, at once."""
+    """Digests pages in host memory, at once. It leaves the fold to its caller."""
 
     name = "cpu"
+
+    def prepare(self, pool: Pool) -> None:
+        """Load numpy, if it is there. Raises ``ValueError`` or ``TypeError`` for an unreadable buffer."""
+        load_numpy()
+        for buffer in pool.buffers.values():
+            byte_view(buffer)
 
     def launch(self, request: DigestRequest) -> Computed:
         """Digest what ``request`` names, now. Never raises: :meth:`Computed.result` does.
@@ -56,32 +63,33 @@ class CpuBackend:
 
 def _digest(request: DigestRequest) -> PageDigests:
     layout = request.pool.layout
-    _check_last_rows(request)
+    pages = list(map(index, request.pages))  # numpy's integers and arrays are welcome too
+    if pages:
+        _check_last_rows(request)
     started = time.time()
     data = b"".join(
-        _digest_layer(_layer_memory(request, layer), layout, request.pages, request.last_rows)
+        _digest_layer(_layer_memory(request.pool, layer, pages), layout, pages, request.last_rows)
         for layer in request.layers
     )
-    return PageDigests(tuple(request.layers), len(request.pages), data, started, time.time())
+    return PageDigests(tuple(request.layers), len(pages), data, started, time.time())
 
 
 def _check_last_rows(request: DigestRequest) -> None:
     rows, last_rows = request.pool.layout.rows, request.last_rows
-    if last_rows is not None and request.pages and not 1 <= last_rows <= rows:
+    if last_rows is not None and not 1 <= last_rows <= rows:
         raise ValueError(
             f"last_rows={last_rows}: a page of {request.pool.component} has 1 to {rows} valid rows; "
             "leave a page without one out of the request"
         )
 
 
-def _layer_memory(request: DigestRequest, layer: int) -> memoryview:
-    pool = request.pool
+def _layer_memory(pool: Pool, layer: int, pages: Sequence[int]) -> memoryview:
     if layer not in pool.buffers:
         raise ValueError(f"layer {layer}: {pool.component} has buffers for {sorted(pool.buffers)}")
     memory = byte_view(pool.buffers[layer])
     held = len(memory) // pool.layout.page_bytes
-    if request.pages and not (min(request.pages) >= 0 and max(request.pages) < held):
-        bad = next(page for page in request.pages if not 0 <= page < held)
+    if pages and not (min(pages) >= 0 and max(pages) < held):
+        bad = next(page for page in pages if not 0 <= page < held)
         raise ValueError(f"page {bad}: {pool.component}'s buffer of layer {layer} has {held} pages")
     return memory
 

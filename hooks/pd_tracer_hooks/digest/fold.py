@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import index
 from typing import TYPE_CHECKING
 
 from pd_tracer_hooks.digest.backend import PageDigests
@@ -74,6 +75,7 @@ def fold(
     head and tail count nowhere. Raises ``ValueError`` for ordinals that repeat, lie outside the
     transfer or are not one for each page, and for digests that are not one for each layer and page.
     """
+    ordinals = list(map(index, ordinals))  # numpy's integers and arrays are welcome too
     _check(digests, ordinals, total_pages, k)
     regions = _regions(ordinals, total_pages, k, full)
     layers = len(digests.layers)
