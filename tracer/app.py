@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import gc
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 
 from fastapi import FastAPI
 from fastapi.responses import RedirectResponse
@@ -13,6 +14,7 @@ from tracer import __version__
 from tracer.api import health, ingest, metrics, rooms, summary, workers
 from tracer.api.problems import handle_problems
 from tracer.collector import Collector, make_collector
+from tracer.logs import configure_logging
 from tracer.settings import Settings
 
 DESCRIPTION = """
@@ -21,18 +23,36 @@ and where. Workers post to `/v1/reports`; everything else reads.
 """
 
 
+@contextmanager
+def patient_gc() -> Iterator[None]:
+    """Look for reference cycles less often.
+
+    Reports and verdicts are trees, which counting references frees. By default the cycle collector
+    walks all of the remembered rooms again and again, which took more time than decoding them.
+    """
+    usual = gc.get_threshold()
+    gc.set_threshold(50_000, 20, 100)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*usual)
+
+
 def create_app(settings: Settings | None = None) -> FastAPI:
     """The application on ``settings`` (default: from the environment). It starts with its lifespan.
 
     Raises ``pydantic.ValidationError`` or ``ValueError`` for settings that cannot be used.
     """
-    collector = make_collector(settings or Settings())
+    settings = settings or Settings()
+    configure_logging(settings)
+    collector = make_collector(settings)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         await run_in_threadpool(collector.start)
         try:
-            yield
+            with patient_gc():
+                yield
         finally:
             await run_in_threadpool(collector.stop)
 

@@ -17,6 +17,7 @@ from tracer.store.manifests import Boot, ManifestBook
 from tracer.store.names import Names
 from tracer.store.rollups import PairKey
 from tracer.store.settle import (
+    NOTHING,
     Change,
     Count,
     change,
@@ -121,9 +122,10 @@ class Judging:
             state.settled_at = now
         state.verdict = verdict
         deployment = state.ref[0]
-        for count, amount in changed.deltas.items():
-            judged.deltas[deployment, count] += amount
-        _count(deployment, verdict, changed, tally)
+        if changed is not NOTHING:
+            for count, amount in changed.deltas.items():
+                judged.deltas[deployment, count] += amount
+            _count(deployment, verdict, changed, tally)
         judged.pairs.update(self._pairs(state, verdict))
         judged.rows.append(_row(state, verdict, now))
 

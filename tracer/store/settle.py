@@ -8,7 +8,6 @@ earlier one stands.
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import NamedTuple
 
 from pd_tracer_hooks.wire import Coverage
@@ -43,10 +42,14 @@ class Change(NamedTuple):
     """What a new verdict changes in the counts."""
 
     #: Signed: a revision takes one away and adds another.
-    deltas: Counter[Count]
+    deltas: dict[Count, int]
     #: Counted for the first time.
     first: list[Count]
     revisions: list[Revision]
+
+
+#: Neither was anything counted, nor is it now; or nothing changed.
+NOTHING = Change({}, [], [])
 
 
 def pair_of(verdict: RoomVerdict) -> Pair:
@@ -80,26 +83,25 @@ def change(before: RoomVerdict | None, after: RoomVerdict, *, counted: bool) -> 
     become pending again since.
     """
     same_attempt = latest_attempt(before) == latest_attempt(after)
+    was_pending = before is None or before.verdict is Verdict.pending or not same_attempt
+    if was_pending and after.verdict is Verdict.pending:
+        return NOTHING
     old = counts_of(before) if same_attempt else {}
     new = counts_of(after)
     counted = counted and same_attempt
     pair = pair_of(after)
     old_pair = pair_of(before) if before is not None else pair
-    deltas: Counter[Count] = Counter()
+    if old == new and old_pair == pair:
+        return NOTHING
+    deltas = {Count(old_pair, component, verdict): -1 for component, verdict in old.items()}
     first: list[Count] = []
-    revisions: list[Revision] = []
-    if old and (old != new or old_pair != pair):
-        for component, verdict in old.items():
-            deltas[Count(old_pair, component, verdict)] -= 1
-    elif old:
-        return Change(deltas, first, revisions)
     for component, verdict in new.items():
-        deltas[Count(pair, component, verdict)] += 1
+        count = Count(pair, component, verdict)
+        deltas[count] = deltas.get(count, 0) + 1
         if component not in old and not (counted and not old):
-            first.append(Count(pair, component, verdict))
-    if counted:
-        revisions = _revisions(pair, old, new)
-    return Change(Counter({count: n for count, n in deltas.items() if n}), first, revisions)
+            first.append(count)
+    revisions = _revisions(pair, old, new) if counted else []
+    return Change({count: amount for count, amount in deltas.items() if amount}, first, revisions)
 
 
 def _revisions(pair: Pair, old: dict[str, Verdict], new: dict[str, Verdict]) -> list[Revision]:
