@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-import msgspec
-
-from pd_tracer_hooks.wire import Event
+from pd_tracer_hooks.wire import Event, encode
 from tracer.join.model import Entry
 
 #: (arrival, worker, boot, seq): a total order of openings and of sends.
@@ -40,7 +38,7 @@ def _identity(entry: Entry) -> Identity:
 def _before(one: Entry, other: Entry) -> bool:
     if one.received != other.received:
         return one.received < other.received
-    return repr(msgspec.to_builtins(one.record)) < repr(msgspec.to_builtins(other.record))
+    return encode(one.record) < encode(other.record)
 
 
 def by_worker(entries: Sequence[Entry]) -> dict[str, list[Entry]]:
