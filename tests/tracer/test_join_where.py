@@ -68,6 +68,20 @@ def test_where(
     assert found.page_runs == runs
 
 
+@pytest.mark.parametrize(
+    ("component", "damage", "reason"),
+    [
+        (SHORT, {(1, 11)}, "tail differs in layer 1, page 11 of 12"),
+        (SHORT, {(1, 5), (1, 11)}, "tail and body differ in layer 1, pages 5, 11 of 12"),
+        (SHORT, {(0, 0), (2, 11)}, "head and tail differ in layers 0, 2, pages 0, 11 of 12"),
+        (NO_LAYERS, {(1, 5)}, "body differs, page 5 of 12"),
+        (LONG, {(7, 199)}, "tail differs in layer 7, pages 196-199 of 200"),
+    ],
+)
+def test_the_sentence(component: Component, damage: Cells, reason: str) -> None:
+    assert compared(component, damage).reason == reason
+
+
 def test_damage_in_the_middle_is_not_seen_at_the_ends() -> None:
     room = RoomBuilder().opened().send(ENDS.part()).receive(ENDS.part(damage={(1, 5)}))
     (verdict,) = judge(room.entries, {}, POLICY, room.now).components

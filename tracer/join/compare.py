@@ -44,12 +44,18 @@ def locate(left: SideSum, right: SideSum, regions: list[str], coverage: Coverage
     )
 
 
-def describe(where: Where, pages: int) -> str:
-    """The place of a difference as a sentence."""
-    verb = "differs" if len(where.regions) == 1 else "differ"
-    layers = f" in {layers_text(where.layers)}" if where.layers else ""
+def describe(where: Where, pages: int, k: int) -> str:
+    """The place of a difference as a sentence.
+
+    Damage in the head or the tail is damage in the body as well; the body is named only where there is more.
+    """
     spans = intervals.from_runs(where.page_runs)
-    return f"{join_words(where.regions)} {verb}{layers}, {pages_text(spans)} of {pages}"
+    ends = [name for name in where.regions if name != "body"]
+    inside = intervals.merged(span for name in ends for span in intervals.region(name, pages, k))
+    named = ends if intervals.covers(inside, spans) else where.regions
+    verb = "differs" if len(named) == 1 else "differ"
+    layers = f" in {layers_text(where.layers)}" if where.layers else ""
+    return f"{join_words(named)} {verb}{layers}, {pages_text(spans)} of {pages}"
 
 
 def _pages(left: SideSum, right: SideSum, regions: Sequence[str], coverage: Coverage) -> Spans:

@@ -146,7 +146,7 @@ def _compared(name: str, prefill: SideSum, decode: SideSum, scene: Scene) -> Com
         component=name,
         verdict=Verdict.mismatch,
         cause=cause_of(evidence),
-        reason=describe(where, prefill.pages),
+        reason=describe(where, prefill.pages, prefill.k),
         coverage=coverage,
         layers=prefill.layers,
         layers_of=layers_held(name, scene.prefill_manifest, scene.decode_manifest),
