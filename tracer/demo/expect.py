@@ -1,0 +1,159 @@
+"""What the collector must say of each room of the demo, and whether it did. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import pairwise
+
+from msgspec import Struct
+
+from pd_tracer_hooks.digest.definition import bucket_edges
+from pd_tracer_hooks.wire import Coverage
+from tracer.demo.collector import RoomAnswer
+from tracer.demo.faults import Aim
+from tracer.demo.geometry import INDEX_K, KV, Geometry, shape_of
+from tracer.demo.plan import Fault, PlannedRoom
+from tracer.join.model import ComponentVerdict, Verdict
+
+
+class ExpectedComponent(Struct, frozen=True, kw_only=True):
+    """What must be said of one component; what is None is not looked at."""
+
+    verdict: Verdict
+    #: Layers that differ (mismatch), or that were compared (match).
+    layers: tuple[int, ...] | None = None
+    #: Pages that differ, widened to the buckets in which they were digested.
+    pages: frozenset[int] | None = None
+    #: Pages as counted by prefill and by decode.
+    counts: tuple[int, int] | None = None
+
+
+class Expected(Struct, frozen=True, kw_only=True):
+    """What must be said of one room."""
+
+    verdict: Verdict
+    components: dict[str, ExpectedComponent] = {}
+    attempts: int = 1
+
+
+class Outcome(Struct, frozen=True, kw_only=True):
+    """How one room came out: ``found`` if the verdict is right, ``located`` if everything is."""
+
+    index: int
+    room: str
+    fault: Fault | None
+    aim: Aim | None
+    verdict: Verdict | None
+    #: The collector's own words.
+    summary: str
+    coverage: Coverage | None
+    found: bool
+    located: bool
+    problems: list[str]
+
+
+_ROOM_VERDICTS = {
+    Fault.never_received: Verdict.missing_decode,
+    Fault.never_sent: Verdict.missing_prefill,
+    Fault.aborted: Verdict.aborted,
+}
+
+
+def expect(room: PlannedRoom, hit: Aim | None, geometry: Geometry) -> Expected:
+    """What must be said of ``room``, given what was done to it (``hit``; None: nothing)."""
+    pages = shape_of(room.tokens, geometry).pages
+    intact = {
+        name: ExpectedComponent(verdict=Verdict.match, layers=geometry.layer_ids(name))
+        for name in (KV, INDEX_K)
+    }
+    if hit is None:
+        attempts = 2 if room.fault is Fault.room_reused else 1
+        return Expected(verdict=Verdict.match, components=intact, attempts=attempts)
+    if hit.fault in _ROOM_VERDICTS:
+        return Expected(verdict=_ROOM_VERDICTS[hit.fault])
+    if hit.fault is Fault.count_mismatch:
+        counted = ExpectedComponent(verdict=Verdict.count_mismatch, counts=(pages - 1, pages))
+        return Expected(verdict=Verdict.count_mismatch, components={KV: counted, INDEX_K: counted})
+    if hit.fault is Fault.component_not_listed:
+        missing = ExpectedComponent(verdict=Verdict.missing_component)
+        return Expected(verdict=Verdict.missing_component, components=intact | {hit.component: missing})
+    damaged = ExpectedComponent(
+        verdict=Verdict.mismatch, layers=hit.layers, pages=bucket_pages(hit.pages, pages)
+    )
+    return Expected(verdict=Verdict.mismatch, components=intact | {hit.component: damaged})
+
+
+def bucket_pages(damaged: Iterable[int], pages: int) -> frozenset[int]:
+    """All pages of the buckets that hold ``damaged`` ones, in a transfer of ``pages``."""
+    hit = set(damaged)
+    edges = bucket_edges(pages)
+    buckets = [range(start, end) for start, end in pairwise(edges)]
+    return frozenset(page for bucket in buckets if hit.intersection(bucket) for page in bucket)
+
+
+def compare(expected: Expected, answer: RoomAnswer | None) -> list[str]:
+    """What is wrong with the answer, in words. The first problem is of the verdict, if that is wrong."""
+    if answer is None:
+        return ["the collector does not know the room"]
+    if answer.verdict is not expected.verdict:
+        return [f"verdict {answer.verdict.value}, expected {expected.verdict.value}: {answer.reason}"]
+    problems = []
+    if len(answer.attempts) != expected.attempts:
+        problems.append(f"{len(answer.attempts)} attempts, expected {expected.attempts}")
+    if expected.verdict is Verdict.match:
+        problems += [
+            f"attempt {attempt.number}: {attempt.verdict.value}"
+            for attempt in answer.attempts
+            if attempt.verdict is not Verdict.match
+        ]
+    said = {component.component: component for component in answer.components}
+    for name, wanted in expected.components.items():
+        if name in said:
+            problems += [f"{name}: {problem}" for problem in _compare(wanted, said[name])]
+        else:
+            problems.append(f"{name}: nothing is said of it")
+    return problems
+
+
+def _compare(wanted: ExpectedComponent, said: ComponentVerdict) -> list[str]:
+    if said.verdict is not wanted.verdict:
+        return [f"{said.verdict.value}, expected {wanted.verdict.value}: {said.reason}"]
+    problems = []
+    counts = (said.prefill.pages, said.decode.pages)
+    if wanted.counts is not None and counts != wanted.counts:
+        problems.append(f"counts {counts}, expected {wanted.counts}")
+    if wanted.verdict is Verdict.match:
+        if said.coverage is not Coverage.full:
+            problems.append(f"coverage {said.coverage}, expected full")
+        if wanted.layers is not None and tuple(said.layers) != wanted.layers:
+            problems.append(f"compared layers {said.layers}, expected {list(wanted.layers)}")
+    if wanted.verdict is Verdict.mismatch:
+        if said.where is None:
+            return [*problems, "no place is named"]
+        if wanted.layers is not None and tuple(said.where.layers) != wanted.layers:
+            problems.append(f"layers {said.where.layers}, expected {list(wanted.layers)}")
+        pages = {first + i for first, count in said.where.page_runs for i in range(count)}
+        if wanted.pages is not None and pages != wanted.pages:
+            problems.append(f"pages {sorted(pages)}, expected {sorted(wanted.pages)}")
+    return problems
+
+
+def judge(room: PlannedRoom, hit: Aim | None, answer: RoomAnswer | None, geometry: Geometry) -> Outcome:
+    """Hold the collector's answer against what was planned and against what was really done."""
+    expected = expect(room, hit, geometry)
+    problems = compare(expected, answer)
+    made = hit is not None or room.fault in (None, Fault.room_reused)
+    if not made:
+        problems = ["the fault was planned and not made", *problems]
+    return Outcome(
+        index=room.index,
+        room=room.room,
+        fault=room.fault,
+        aim=hit,
+        verdict=None if answer is None else answer.verdict,
+        summary="" if answer is None else answer.summary,
+        coverage=None if answer is None else answer.coverage,
+        found=made and answer is not None and answer.verdict is expected.verdict,
+        located=not problems,
+        problems=problems,
+    )

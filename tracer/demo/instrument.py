@@ -1,0 +1,116 @@
+"""Where the demo's engine calls the hooks: the only place that knows their interface."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pd_tracer_hooks.agent import Agent, ComponentLook, Look
+from pd_tracer_hooks.settings import Settings
+from pd_tracer_hooks.version import __version__
+from pd_tracer_hooks.wire import EventKind, Side, Stage, Worker
+from tracer.demo.geometry import Shape
+from tracer.demo.handshake import Open
+from tracer.demo.messages import WorkerConfig
+from tracer.demo.pools import Pools
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Physical ``pages`` of a component, of which the first has ordinal ``first`` in the transfer."""
+
+    component: str
+    first: int
+    pages: Sequence[int]
+
+
+@dataclass(frozen=True)
+class RoomRef:
+    """A room as one side calls it: what was opened, this side's request id, the peer's name."""
+
+    order: Open
+    request: str
+    peer: str
+
+
+class Instrument:
+    """A worker's hooks: one call a stage."""
+
+    def __init__(self, config: WorkerConfig, side: Side, pools: Pools, agent_name: str) -> None:
+        """``agent_name``: the worker's name in the transfer engine, by which its peer calls it."""
+        self._pools = pools
+        self._listed = config.listed
+        self._agent = Agent(
+            Settings(
+                url=config.collector,
+                deployment=config.deployment,
+                coverage="full",
+                layer_sums=True,
+            ),
+            Worker(
+                id=f"{config.server}-0",
+                boot=f"{os.getpid()}-{time.time_ns()}",
+                deployment=config.deployment,
+                side=side,
+                server=config.server,
+                host=socket.gethostname(),
+                nic="lo",
+                engine="pd-tracer demo",
+                engine_version=__version__,
+                hooks_version=__version__,
+                run=config.run,
+                aliases=[agent_name],
+            ),
+            model_layers=config.geometry.layers,
+        )
+
+    def start(self) -> None:
+        """Begin to report, with the manifest first."""
+        self._agent.start()
+        self._agent.manifest(self._pools.values(), moved=self._listed)
+
+    def stop(self, timeout: float) -> tuple[bool, dict[str, int]]:
+        """Deliver what is queued. Returns whether all of it went out, and what was dropped, by reason."""
+        delivered = self._agent.close(timeout)
+        return delivered, {}
+
+    def event(self, kind: EventKind, room: RoomRef, reason: str = "") -> None:
+        """Something happened to a room."""
+        self._agent.event(
+            kind,
+            room.order.room,
+            keys=[room.order.key],
+            request=room.request,
+            trace=room.order.trace,
+            peer=room.peer,
+            reason=reason,
+        )
+
+    def look(self, stage: Stage, room: RoomRef, shape: Shape, chunks: Sequence[Chunk]) -> None:
+        """Digest ``chunks`` of a room, which this side believes to have ``shape``."""
+        self._agent.observe(
+            Look(
+                room=room.order.room,
+                keys=[room.order.key],
+                stage=stage,
+                request=room.request,
+                trace=room.order.trace,
+                peer=room.peer,
+                tokens=shape.tokens,
+                components=[self._component(chunk, shape) for chunk in chunks],
+            )
+        )
+
+    def _component(self, chunk: Chunk, shape: Shape) -> ComponentLook:
+        last = chunk.first + len(chunk.pages) == shape.pages
+        return ComponentLook(
+            pool=self._pools[chunk.component],
+            pages=chunk.pages,
+            first=chunk.first,
+            total_pages=shape.pages,
+            last_rows=shape.last_rows if last else None,
+            last=last,
+        )

@@ -1,0 +1,74 @@
+"""A worker's memory: torch buffers in the shapes that engines give MLA kv and DSA index-K."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from pd_tracer_hooks.digest.backend import Pool
+from tracer.demo.geometry import INDEX_K, KV, LAYOUTS, MLA_KV, Geometry
+
+if TYPE_CHECKING:
+    import torch
+
+Pools = Mapping[str, Pool]
+
+
+def make_pools(geometry: Geometry, seed: int) -> Pools:
+    """Allocate both components' buffers, full of some earlier life's bytes: no real pool is ever empty."""
+    import torch  # noqa: PLC0415 - an optional dependency
+
+    generator = torch.Generator().manual_seed(seed)
+    pages = geometry.pool_pages
+    # As the engines shape them: kv by token slot, index-K by page.
+    kv = {
+        layer: torch.empty(pages * MLA_KV.rows, 1, 576, dtype=torch.bfloat16)
+        for layer in geometry.layer_ids(KV)
+    }
+    index_k = {
+        layer: torch.empty(pages, LAYOUTS[INDEX_K].page_bytes, dtype=torch.uint8)
+        for layer in geometry.layer_ids(INDEX_K)
+    }
+    pools = {KV: Pool(KV, LAYOUTS[KV], kv), INDEX_K: Pool(INDEX_K, LAYOUTS[INDEX_K], index_k)}
+    for pool in pools.values():
+        for buffer in pool.buffers.values():
+            buffer.view(torch.int64).random_(generator=generator)
+    return pools
+
+
+def tensors(pools: Pools) -> list[torch.Tensor]:
+    """All buffers, to be registered with the transfer engine."""
+    return [buffer for pool in pools.values() for buffer in pool.buffers.values()]
+
+
+def addresses(pools: Pools) -> dict[str, dict[int, int]]:
+    """Component -> layer -> address of its buffer in this process."""
+    return {
+        name: {layer: buffer.data_ptr() for layer, buffer in pool.buffers.items()}
+        for name, pool in pools.items()
+    }
+
+
+def page_view(pool: Pool, layer: int) -> torch.Tensor:
+    """A layer's buffer as (pages, bytes of a page) uint8, sharing its memory."""
+    import torch  # noqa: PLC0415 - an optional dependency
+
+    buffer: torch.Tensor = pool.buffers[layer]
+    return buffer.view(torch.uint8).view(-1, pool.layout.page_bytes)
+
+
+def compute_rows(pool: Pool, pages: Sequence[int], last_rows: int, generator: torch.Generator) -> None:
+    """Stand in for a forward: write every layer's rows of ``pages``, of the last page only ``last_rows``.
+
+    Rows that the sequence does not use keep what an earlier one left there.
+    """
+    import torch  # noqa: PLC0415 - an optional dependency
+
+    for layer in pool.buffers:
+        view = page_view(pool, layer)
+        for number, page in enumerate(pages, start=1):
+            if number < len(pages) or last_rows == pool.layout.rows:
+                view[page].view(torch.int64).random_(generator=generator)
+            else:
+                for offset, length in pool.layout.valid_spans(last_rows):
+                    view[page, offset : offset + length].random_(0, 256, generator=generator)

@@ -1,0 +1,69 @@
+"""The demo's workers as seen by the process that started them."""
+
+from __future__ import annotations
+
+from tracer.demo.children import Child, Children
+from tracer.demo.faults import Aim
+from tracer.demo.geometry import INDEX_K, KV, Geometry
+from tracer.demo.link import ENVIRONMENT
+from tracer.demo.messages import Closed, Finished, FromWorker, Injected, Peers, Ready, WorkerConfig
+from tracer.demo.plan import DECODE, PREFILL, PREFILL_WITHOUT_INDEX, Mix, PlannedRoom
+
+DEPLOYMENT = "demo"
+
+
+class Traffic:
+    """What the workers have said so far."""
+
+    def __init__(self) -> None:
+        self.ports: dict[str, int] = {}
+        self.closed: set[int] = set()
+        self.aims: dict[int, Aim] = {}
+        self.finished: dict[str, Finished] = {}
+        self._ready: dict[str, Ready] = {}
+
+    def hear(self, child: Child, message: FromWorker, workers: list[Child]) -> None:
+        """Take in one message; when all workers are ready, introduce them to each other."""
+        if isinstance(message, Ready):
+            self._ready[child.name] = message
+            if len(self._ready) == len(workers):
+                self.ports = {name: ready.port for name, ready in self._ready.items() if ready.port}
+                decode = next(worker for worker in workers if worker.name == DECODE)
+                decode.tell(Peers(ports=self.ports))
+        elif isinstance(message, Closed):
+            self.closed.add(message.index)
+        elif isinstance(message, Injected):
+            self.aims[message.index] = message.aim
+        elif isinstance(message, Finished):
+            self.finished[child.name] = message
+
+
+def start_workers(
+    mix: Mix, geometry: Geometry, rooms: list[PlannedRoom], children: Children, collector: str
+) -> list[Child]:
+    """Start a prefill and a decode worker, and the prefill worker without index-K if a room wants it."""
+    both = (KV, INDEX_K)
+    wanted: list[tuple[str, str, tuple[str, ...]]] = [(PREFILL, "prefill", both), (DECODE, "decode", both)]
+    if any(room.prefill == PREFILL_WITHOUT_INDEX for room in rooms):
+        wanted.append((PREFILL_WITHOUT_INDEX, "prefill", (KV,)))
+    workers = []
+    for number, (server, side, listed) in enumerate(wanted):
+        # One thread each: three workers and a collector share few cores.
+        child = children.start(server, ["-m", "tracer.demo.worker"], {"OMP_NUM_THREADS": "1"} | ENVIRONMENT)
+        child.tell(
+            WorkerConfig(
+                server=server,
+                side=side,
+                collector=collector,
+                deployment=DEPLOYMENT,
+                geometry=geometry,
+                rooms=[room for room in rooms if side == "decode" or room.prefill == server],
+                concurrency=mix.concurrency,
+                # Different on each worker: neither pages nor what was in the pools before agree.
+                seed=mix.seed * len(wanted) + number,
+                run=f"seed={mix.seed}",
+                listed=listed,
+            )
+        )
+        workers.append(child)
+    return workers
