@@ -1,0 +1,141 @@
+"""The hooks' settings: ``PD_TRACER_*`` in a worker's environment."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from pd_tracer_hooks.selection import parse_policy
+
+PREFIX = "PD_TRACER_"
+
+
+class SettingsError(ValueError):
+    """A setting cannot be used; the message names the variable, its value and what is allowed."""
+
+
+def _setting(default: Any, what: str, check: Callable[[Any], bool] | None = None, allowed: str = "") -> Any:
+    return field(default=default, metadata={"what": what, "check": check, "allowed": allowed})
+
+
+def _above(least: float) -> Callable[[Any], bool]:
+    return lambda value: bool(value > least)
+
+
+def _raise_under_pytest() -> bool:
+    return "PYTEST_CURRENT_TEST" in os.environ
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """One worker's settings. Raises :class:`SettingsError` for a value that cannot be used.
+
+    Each field is set by ``PD_TRACER_<NAME>``; times are in the unit that the name ends in.
+    """
+
+    url: str = field(metadata={"what": "the collector, such as `http://collector:8400`; unset: hooks off"})
+    deployment: str = field(
+        metadata={"what": "the pool of workers that serves one model; required with a URL"}
+    )
+    server: str = _setting("", "name of this engine instance (default: host name)")
+    run: str = _setting("", "labels by which runs are compared, such as `kv=bf16,graph=on`")
+    sampling: float = _setting(
+        1.0, "share of rooms that are traced", lambda value: 0.0 <= value <= 1.0, "0 to 1"
+    )
+    coverage: str = _setting(
+        "auto",
+        "`full` reads every page, `ends` head and tail; `auto`: full on a GPU, ends on the CPU",
+        lambda value: value in ("auto", "ends", "full"),
+        "auto, ends or full",
+    )
+    k: int = _setting(4, "pages in the head and in the tail", _above(0), "1 or more")
+    layers: str = _setting("all", "layers that are digested: `all`, `ends`, or `rotate:N` of them a room")
+    layer_sums: bool = _setting(False, "send sums for each layer too, so that a bad one is named at once")
+    queue: int = _setting(8192, "records that may wait to be sent", _above(0), "1 or more")
+    queue_bytes: int = _setting(64 << 20, "bytes that may wait to be sent", _above(1023), "1024 or more")
+    batch: int = _setting(500, "records in one post at most", _above(0), "1 or more")
+    batch_bytes: int = _setting(4 << 20, "bytes in one post at most", _above(1023), "1024 or more")
+    flush_ms: float = _setting(200.0, "time that a record waits for company", _above(0), "above 0")
+    heartbeat_s: float = _setting(5.0, "time between reports of an idle worker", _above(0), "above 0")
+    timeout_s: float = _setting(5.0, "time that one post may take", _above(0), "above 0")
+    backoff_s: float = _setting(0.5, "first pause after a post that failed", _above(0), "above 0")
+    backoff_max_s: float = _setting(30.0, "longest pause after posts that failed", _above(0), "above 0")
+    shutdown_s: float = _setting(2.0, "time to deliver what is queued at exit", lambda v: v >= 0, "0 or more")
+    pending: int = _setting(1024, "digests under way at most", _above(0), "1 or more")
+    pending_s: float = _setting(60.0, "time after which a digest under way is given up", _above(0), "above 0")
+    max_faults: int = _setting(
+        5, "own faults after which the hooks take themselves out", _above(0), "1 or more"
+    )
+    raise_faults: bool = field(
+        default_factory=_raise_under_pytest,
+        metadata={"what": "raise own faults instead of swallowing them (on under pytest)"},
+    )
+
+    def __post_init__(self) -> None:
+        for spec in fields(self):
+            check = spec.metadata.get("check")
+            value = getattr(self, spec.name)
+            if check is not None and not check(value):
+                raise SettingsError(f"{_variable(spec.name)}={value!r}: use {spec.metadata['allowed']}")
+        if not self.url.startswith(("http://", "https://")):
+            raise SettingsError(f"{_variable('url')}={self.url!r}: use http://HOST:PORT or https://HOST:PORT")
+        if not self.deployment:
+            raise SettingsError(f"{_variable('deployment')} is missing: name the deployment of this worker")
+        try:
+            parse_policy(self.layers)
+        except ValueError as error:
+            raise SettingsError(f"{_variable('layers')}: {error}") from None
+        if not self.server:
+            object.__setattr__(self, "server", socket.gethostname())
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str] | None = None) -> Settings | None:
+        """The settings in ``environ`` (default: the process's), or None while ``PD_TRACER_URL`` is unset."""
+        environ = os.environ if environ is None else environ
+        if not environ.get(_variable("url")):
+            return None
+        values: dict[str, Any] = {"deployment": ""}
+        for spec in fields(cls):
+            text = environ.get(_variable(spec.name))
+            if text is not None and text != "":
+                values[spec.name] = _parse(spec.name, str(spec.type), text)
+        return cls(**values)
+
+
+def _variable(name: str) -> str:
+    return PREFIX + name.upper()
+
+
+_BOOLEANS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False}
+_BOOLEANS["off"] = False
+
+
+def _parse(name: str, kind: str, text: str) -> Any:
+    try:
+        if kind == "bool":
+            return _BOOLEANS[text.strip().lower()]
+        if kind == "int":
+            return int(text)
+        if kind == "float":
+            return float(text)
+    except (KeyError, ValueError):
+        wanted = {"bool": "1 or 0", "int": "a whole number", "float": "a number"}[kind]
+        raise SettingsError(f"{_variable(name)}={text!r}: use {wanted}") from None
+    return text
+
+
+def settings_table() -> str:
+    """The settings as a Markdown table, as README.md shows it."""
+    lines = ["| variable | default | what it is |", "|---|---|---|"]
+    for spec in fields(Settings):
+        if spec.name in ("url", "deployment"):
+            default = "(unset)"
+        elif spec.name == "raise_faults":
+            default = "`False`"
+        else:
+            default = f"`{spec.default}`" if spec.default != "" else "(empty)"
+        lines.append(f"| `{_variable(spec.name)}` | {default} | {spec.metadata['what']} |")
+    return "\n".join(lines)
