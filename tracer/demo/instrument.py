@@ -8,7 +8,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pd_tracer_hooks.agent import Agent, ComponentLook, Look
+from pd_tracer_hooks.agent import Agent
+from pd_tracer_hooks.capture import ComponentLook, Look
 from pd_tracer_hooks.settings import Settings
 from pd_tracer_hooks.version import __version__
 from pd_tracer_hooks.wire import EventKind, Side, Stage, Worker
