@@ -40,7 +40,7 @@ class _Piece(NamedTuple):
 
 
 class _Scratch(threading.local):
-    """Two blocks for each thread, so that a digest allocates nothing that grows with its pages."""
+    """Two blocks for each thread, kept, so that the passes over them allocate nothing."""
 
     def __init__(self) -> None:
         import numpy as np  # noqa: PLC0415
