@@ -7,7 +7,7 @@ import re
 from datetime import UTC, datetime
 
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
-_PART = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
+_PART = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,15})?)([smhdw])")
 _DURATION = re.compile(rf"(?:{_PART.pattern})+")
 #: The largest time that the wire takes, too.
 MAX_S = 1e11

@@ -20,6 +20,7 @@ def migrate(
     as_json: Annotated[bool, typer.Option("--json", help="Print versions as JSON and nothing else.")] = False,
 ) -> None:
     """Bring the database's schema up to date. Safe to run twice, and from several places at once."""
+    from alembic.util import CommandError  # noqa: PLC0415
     from sqlalchemy.engine import make_url  # noqa: PLC0415
     from sqlalchemy.exc import SQLAlchemyError  # noqa: PLC0415
 
@@ -35,6 +36,8 @@ def migrate(
         fail(str(error), code=exits.USAGE)
     except SQLAlchemyError as error:
         fail(f"{shown}: {getattr(error, 'orig', None) or error}", code=exits.UNREACHABLE)
+    except CommandError as error:
+        fail(f"{shown}: {error}", "it was made by a newer pd-tracer", code=exits.UNREACHABLE)
     if as_json:
         print_json(json.dumps({"before": before, "after": after}).encode())
     elif before == after:

@@ -28,7 +28,7 @@ _STYLES = {"match": "green", "mismatch": "bold red", "pending": "dim", "nothing_
 def fail(error: str, hint: str = "", *, code: int) -> NoReturn:
     """Say in one line on stderr what went wrong and the way out, and exit."""
     line = f"pd-tracer: {error}" + (f": {hint}" if hint else "")
-    typer.echo(" ".join(visible(line).split()), err=True)
+    typer.echo(visible(" ".join(line.split())), err=True)
     raise typer.Exit(code)
 
 

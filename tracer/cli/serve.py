@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import socket
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,6 +13,7 @@ from tracer.cli.output import fail
 
 if TYPE_CHECKING:
     from tracer.settings import Settings
+    from tracer.store.database import Database
 
 #: Workers that are idle send a heartbeat now and then; the connection should be there for it.
 KEEP_ALIVE_S = 75
@@ -68,16 +69,17 @@ def run(settings: Settings) -> None:
 
     from tracer.app import create_app  # noqa: PLC0415
 
+    shown = make_url(settings.database_url).render_as_string(hide_password=True)
     try:
         app = create_app(settings)
     except ValueError as error:
         fail(str(error), code=exits.USAGE)
+    _prepare_sqlite(app.state.collector.database, shown)
     listener = listen(settings.host, settings.port)
-    shown = make_url(settings.database_url).render_as_string(hide_password=True)
     typer.echo(f"pd-tracer at {address(listener)} (what it answers: /docs), database {shown}", err=True)
     config = uvicorn.Config(
         app,
-        log_level=settings.log_level,
+        log_config=log_config(settings),
         access_log=False,
         timeout_keep_alive=KEEP_ALIVE_S,
         backlog=BACKLOG,
@@ -86,6 +88,58 @@ def run(settings: Settings) -> None:
     server.run(sockets=[listener])
     if not server.started:
         raise typer.Exit(exits.UNREACHABLE)
+
+
+def _prepare_sqlite(database: Database, shown: str) -> None:
+    """Find out before anything listens whether a SQLite file can be used, and bring its schema up to date.
+
+    A PostgreSQL that is away may come, so it is no reason not to begin.
+    """
+    if not database.is_sqlite:
+        return
+    from alembic.util import CommandError  # noqa: PLC0415
+    from sqlalchemy.exc import SQLAlchemyError  # noqa: PLC0415
+
+    from tracer.store.migrate import upgrade  # noqa: PLC0415
+
+    try:
+        upgrade(database)
+    except SQLAlchemyError as error:
+        fail(f"{shown}: {getattr(error, 'orig', None) or error}", code=exits.UNREACHABLE)
+    except CommandError as error:
+        fail(f"{shown}: {error}", "it was made by a newer pd-tracer", code=exits.UNREACHABLE)
+
+
+def log_config(settings: Settings) -> dict[str, Any]:
+    """The server's own lines in the format of all others. Only what went wrong, or everything at debug."""
+    import structlog  # noqa: PLC0415
+
+    before: list[Any] = [structlog.stdlib.add_log_level, structlog.processors.TimeStamper(fmt="iso")]
+    if settings.log_format == "json":
+        last = [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer()]
+    else:
+        last = [
+            structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)
+        ]
+    return {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "formatters": {
+            "all": {
+                "()": structlog.stdlib.ProcessorFormatter,
+                "processors": [structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
+                "foreign_pre_chain": before,
+            }
+        },
+        "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "all"}},
+        "loggers": {
+            "uvicorn": {
+                "handlers": ["stderr"],
+                "level": "DEBUG" if settings.log_level == "debug" else "WARNING",
+                "propagate": False,
+            }
+        },
+    }
 
 
 def listen(host: str, port: int) -> socket.socket:
