@@ -79,7 +79,9 @@ class Sender:
         self._away_since: float | None = None
         self.sent = 0
         #: Records taken from the outbox whose fate is open.
-        self.under_way = 0
+        self._under_way = 0
+        #: Records given up because there was no time left.
+        self._given_up = 0
 
     def start(self) -> None:
         """Start the thread. A daemon: a host that ends is never held up by it."""
@@ -94,7 +96,7 @@ class Sender:
         if self._thread is not None:
             # A post under way ends within its own timeout, which the deadline shortens from now on.
             self._thread.join(max(0.0, deadline - time.monotonic()) + 0.05)
-        lost = self._outbox.discard() + self.under_way
+        lost = self._outbox.discard() + self._under_way + self._given_up
         if lost:
             self._drops.add(Drop.shutdown, lost)
             _log.warning("pd-tracer: %d records were not delivered before the end", lost)
@@ -106,9 +108,9 @@ class Sender:
             self._outbox.wake.wait(self._settings.flush_ms / 1000)
             self._outbox.wake.clear()
             while items := self._outbox.take(self._settings.batch, self._settings.batch_bytes):
-                self.under_way = len(items)
+                self._under_way = len(items)
                 self._deliver(items)
-                self.under_way = 0
+                self._under_way = 0
                 heartbeat_due = time.monotonic() + self._settings.heartbeat_s
                 if self._closing.is_set() and time.monotonic() >= self._deadline:
                     break
@@ -135,7 +137,7 @@ class Sender:
                 wait = min(retry_after, MAX_RETRY_AFTER_S) + wait * 0.1
             pause = min(pause * 2, self._settings.backoff_max_s)
             if self._wait(wait):
-                self._drops.add(Drop.shutdown, len(items))
+                self._given_up += len(items)
                 return
 
     def _wait(self, seconds: float) -> bool:
