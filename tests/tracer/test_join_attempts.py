@@ -327,6 +327,17 @@ TOLD_APART: list[tuple[str, Build, list[dict[str, str]]]] = [
         [{KEY: "match"}, {KEY2: "failed"}],
     ),
     (
+        "an event without a key covers all that its request opened",
+        lambda r: (
+            r.opened(request="r1")
+            .opened(keys=[KEY2], request="r1")
+            .opened(keys=[KEY3], request="r2")
+            .event("aborted", D0, keys=[], request="r1")
+            .event("failed", D0, keys=[], request="r2")
+        ),
+        [{KEY: "aborted", KEY2: "aborted"}, {KEY3: "failed"}],
+    ),
+    (
         "an event without a key from prefill is of the request it names",
         lambda r: (
             r.opened(request="d1")

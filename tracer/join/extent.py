@@ -39,10 +39,12 @@ def extent_of(parts: Sequence[ComponentDigest]) -> Extent:
     for group, members in _layer_groups(parts):
         layers += group
         pieces = [intervals.from_runs(part.runs) for part in members]
-        have = pieces[0] if len(pieces) == 1 else intervals.merged([s for piece in pieces for s in piece])
+        have = pieces[0]
+        if len(pieces) > 1:
+            have = intervals.merged([span for piece in pieces for span in piece])
+            if not repeated and sum(map(intervals.size, pieces)) != intervals.size(have):
+                repeated, repeated_layers = intervals.first_repeat(pieces), group
         complete = complete and intervals.covers(have, need)
-        if sum(map(intervals.size, pieces)) != intervals.size(have) and not repeated:
-            repeated, repeated_layers = intervals.first_repeat(pieces), group
     layers.sort()
     return Extent(coverage, layers, complete and (bool(layers) or not need), repeated, repeated_layers)
 

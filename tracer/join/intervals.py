@@ -32,8 +32,11 @@ def merged(spans: Iterable[Span]) -> Spans:
     return out
 
 
-def from_runs(runs: Iterable[tuple[int, int]]) -> Spans:
+def from_runs(runs: Sequence[tuple[int, int]]) -> Spans:
     """The pages of runs ``(first, count)``."""
+    if len(runs) == 1:  # nearly always
+        ((first, count),) = runs
+        return [(first, first + count)] if count else []
     return merged((first, first + count) for first, count in runs)
 
 

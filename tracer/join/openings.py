@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from pd_tracer_hooks.wire import Event, EventKind, Observation, Stage
 from tracer.join.model import Entry
-from tracer.join.order import by_worker, moments
+from tracer.join.order import Moment, by_worker, moments
 from tracer.join.transfers import Draft, Opening, Transfer
 
 
@@ -20,42 +20,102 @@ def open_attempts(decode: Sequence[Entry]) -> list[Draft]:
     openings: list[Opening] = []
     homeless: list[Entry] = []
     for mine in by_worker(decode).values():
-        found, left = _of_worker(mine)
-        openings += found
-        homeless += left
+        worker = _Worker()
+        worker.take(mine)
+        openings += worker.openings
+        homeless += worker.homeless
     drafts = _group(openings)
     for entry in homeless:
         _settle_homeless(entry, drafts)
     return drafts
 
 
-def _of_worker(mine: Sequence[Entry]) -> tuple[list[Opening], list[Entry]]:
-    """One worker's openings, and events that name no key while none of its openings is known."""
-    openings: list[Opening] = []
-    early: list[Entry] = []
-    homeless: list[Entry] = []
-    for entry, moment in zip(mine, moments(mine), strict=True):
-        record = entry.record
-        opens = isinstance(record, Event) and record.kind is EventKind.opened
-        for key in record.keys or [""]:
-            opening = None if opens else _find(openings, entry, key)
-            if opening is None and not opens:
-                if not key and isinstance(record, Event):
-                    homeless.append(entry)
-                    continue
-                if not _stands_for_opened(record):
-                    early.append(entry)
-                    continue
-            if opening is None:
-                opening = Opening(
-                    entry.worker.id, entry.worker.boot, entry.worker.server, key, record.request, moment
-                )
-                opening.round = _round(openings, opening)
-                openings.append(opening)
+class _Worker:
+    """One decode worker's records, taken in the order in which it made them."""
+
+    def __init__(self) -> None:
+        self.openings: list[Opening] = []
+        #: Events that name no key, from before any opening.
+        self.homeless: list[Entry] = []
+        self._by_key: dict[str, list[Opening]] = {}
+        #: The openings of each request's current round.
+        self._current: dict[str, list[Opening]] = {}
+
+    def take(self, mine: Sequence[Entry]) -> None:
+        """Put every record with its opening."""
+        early: list[tuple[Entry, Moment, str]] = []
+        for entry, moment in zip(mine, moments(mine), strict=True):
+            record = entry.record
+            opens = isinstance(record, Event) and record.kind is EventKind.opened
+            for key in record.keys or [""]:
+                found = [] if opens else self._find(entry, key)
+                if not found and not opens:
+                    if not key and isinstance(record, Event):
+                        self.homeless.append(entry)
+                        continue
+                    if not _stands_for_opened(record):
+                        early.append((entry, moment, key))
+                        continue
+                for opening in found or [self._open(entry, moment, key)]:
+                    opening.entries.append(entry)
+        for entry, moment, key in early:
+            later = [o for o in self._by_key.get(key, ()) if o.boot == entry.worker.boot]
+            opening = later[0] if later else self._open(entry, moment, key)
             opening.entries.append(entry)
-    for entry in early:
-        _attach_early(openings, entry, moments([entry])[0])
-    return openings, homeless
+
+    def _open(self, entry: Entry, moment: Moment, key: str) -> Opening:
+        worker, request = entry.worker, entry.record.request
+        opening = Opening(worker.id, worker.boot, worker.server, key, request, moment)
+        current = self._current.setdefault(request, [])
+        if current:
+            again = any(
+                other.key == key or other.boot != worker.boot or other.ended_by is not None
+                for other in current
+            )
+            opening.round = current[0].round + again
+            if again:
+                current.clear()
+        current.append(opening)
+        self.openings.append(opening)
+        self._by_key.setdefault(key, []).append(opening)
+        return opening
+
+    def _find(self, entry: Entry, key: str) -> list[Opening]:
+        """The openings that a record belongs to: one, or for an event without a key a request's all."""
+        named = _latest(self._by_key.get(key, ()), entry)
+        if named is not None:
+            return [named]
+        mine = [opening for opening in self.openings if opening.boot == entry.worker.boot]
+        if key:
+            return self._name(mine, entry, key)
+        if isinstance(entry.record, Event):
+            last = _latest(mine, entry)
+            if last is None:
+                return []
+            return [o for o in mine if o.request == last.request and o.round == last.round]
+        waiting = [opening for opening in mine if not opening.received] or mine
+        return waiting if len(waiting) == 1 else []
+
+    def _name(self, mine: Sequence[Opening], entry: Entry, key: str) -> list[Opening]:
+        """The one opening that did not know its key yet, which a record now names."""
+        waiting = [opening for opening in mine if not opening.key and not opening.received]
+        if len(waiting) != 1 or waiting[0].request not in ("", entry.record.request):
+            return []
+        self._by_key[""].remove(waiting[0])
+        self._by_key.setdefault(key, []).append(waiting[0])
+        waiting[0].key = key
+        return waiting
+
+
+def _latest(openings: Sequence[Opening], entry: Entry) -> Opening | None:
+    """The latest opening of the record's life: of its request if there is one, else any."""
+    found: Opening | None = None
+    for opening in reversed(openings):
+        if opening.boot == entry.worker.boot:
+            if not entry.record.request or opening.request == entry.record.request:
+                return opening
+            found = found or opening
+    return found
 
 
 def _stands_for_opened(record: Observation | Event) -> bool:
@@ -63,68 +123,6 @@ def _stands_for_opened(record: Observation | Event) -> bool:
     if isinstance(record, Event):
         return record.kind not in (EventKind.freed, EventKind.started)
     return record.stage is not Stage.allocate
-
-
-def _find(openings: Sequence[Opening], entry: Entry, key: str) -> Opening | None:
-    """The opening of the same life that a record belongs to: the latest of its key, by request if told."""
-    mine = [o for o in openings if o.boot == entry.worker.boot]
-    named = [o for o in mine if o.key == key]
-    if named:
-        mine = named
-    elif key:
-        mine = _keyless(mine, entry, key)
-    else:
-        mine = _without_key(mine, entry)
-    if not mine:
-        return None
-    request = entry.record.request
-    return next((o for o in reversed(mine) if request and o.request == request), mine[-1])
-
-
-def _keyless(mine: list[Opening], entry: Entry, key: str) -> list[Opening]:
-    """The opening that did not know its key yet, which a record now names."""
-    waiting = [o for o in mine if not o.key and not o.received]
-    if len(waiting) != 1 or (waiting[0].request and waiting[0].request != entry.record.request):
-        return []
-    waiting[0].key = key
-    return waiting
-
-
-def _without_key(mine: list[Opening], entry: Entry) -> list[Opening]:
-    """Openings that a record without a key may belong to."""
-    if isinstance(entry.record, Event):
-        return mine[-1:]
-    waiting = [o for o in mine if not o.received]
-    candidates = waiting or mine
-    return candidates if len(candidates) == 1 else []
-
-
-def _round(openings: Sequence[Opening], new: Opening) -> int:
-    same = [o for o in openings if o.request == new.request]
-    if not same:
-        return 0
-    current = max(o.round for o in same)
-    for opening in same:
-        if opening.round == current and (
-            opening.key == new.key or opening.boot != new.boot or opening.ended_by is not None
-        ):
-            return current + 1
-    return current
-
-
-def _attach_early(openings: list[Opening], entry: Entry, moment: tuple[float, str, str, int]) -> None:
-    """A record from before its ``opened`` (such as ``allocate``): it belongs to the first opening."""
-    for key in entry.record.keys or [""]:
-        mine = [o for o in openings if o.key == key and o.boot == entry.worker.boot]
-        if not mine:
-            opening = Opening(
-                entry.worker.id, entry.worker.boot, entry.worker.server, key, entry.record.request, moment
-            )
-            opening.round = _round(openings, opening)
-            openings.append(opening)
-            mine = [opening]
-        if entry not in mine[0].entries:
-            mine[0].entries.append(entry)
 
 
 def _group(openings: Iterable[Opening]) -> list[Draft]:
@@ -155,15 +153,13 @@ def _group(openings: Iterable[Opening]) -> list[Draft]:
 
 def _settle_homeless(entry: Entry, drafts: list[Draft]) -> None:
     """An event without a key from a worker that opened nothing: it is of its server's latest attempt."""
-    moment = moments([entry])[0]
     begun = [d for d in drafts if d.decode_server == entry.worker.server] or drafts
     begun = [d for d in begun if d.moment[0] <= entry.received] or begun
     if not begun:
-        opening = Opening(
-            entry.worker.id, entry.worker.boot, entry.worker.server, "", entry.record.request, moment
-        )
-        drafts.extend(_group([opening]))
+        worker, record = entry.worker, entry.record
+        alone = Opening(worker.id, worker.boot, worker.server, "", record.request, moments([entry])[0])
+        drafts += _group([alone])
         begun = drafts
-    latest = max(begun, key=lambda d: d.moment)
+    latest = max(begun, key=lambda draft: draft.moment)
     for transfer in latest.transfers.values():
         transfer.openings[0].entries.append(entry)

@@ -262,4 +262,4 @@ def _with_count_check(side: SideSum) -> SideSum:
 
 
 def _pages_of(side: SideSum) -> intervals.Spans:
-    return intervals.from_runs(run for part in side.parts for run in part.digest.runs)
+    return intervals.from_runs([run for part in side.parts for run in part.digest.runs])

@@ -47,7 +47,8 @@ def patience(prefill: Sequence[Entry], decode: Sequence[Entry], policy: Policy) 
 
 def latest(entries: Iterable[Entry], stage: Stage) -> float | None:
     """When the last first look at ``stage`` arrived, or None."""
-    return max([entry.received for entry in entries if is_look(entry, stage)], default=None)
+    times = [entry.received for entry in entries if is_look(entry, stage)]
+    return max(times) if times else None
 
 
 def _from_opened(entries: Sequence[Entry], policy: Policy) -> Patience:

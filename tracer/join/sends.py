@@ -33,9 +33,13 @@ def place_sends(prefill: Sequence[Entry], drafts: list[Draft]) -> None:
         if not entry.record.keys:
             loose.append(entry)
     drafts.sort(key=lambda draft: draft.moment)
+    opened: dict[str, list[Transfer]] = {}
+    for draft in drafts:
+        for key, transfer in draft.transfers.items():
+            opened.setdefault(key, []).append(transfer)
     unknown: dict[str, list[Entry]] = {}
     for key, entries in keyed.items():
-        transfers = [draft.transfers[key] for draft in drafts if key in draft.transfers]
+        transfers = opened.get(key, [])
         if not transfers:
             unknown[key] = entries
         elif len(transfers) == 1:
@@ -58,8 +62,8 @@ def _place_unknown(unknown: dict[str, list[Entry]], drafts: list[Draft], loose: 
             blank[0].prefill += entries
             _rename(drafts, blank[0], key)
             return
-        sends = [e for entries in unknown.values() for e in entries if is_look(e, Stage.send)]
-        leave_open(blank, sends, _NO_KEY, may_pass=False)
+        sends = {id(e): e for entries in unknown.values() for e in entries if is_look(e, Stage.send)}
+        leave_open(blank, list(sends.values()), _NO_KEY, may_pass=False)
         return
     own: dict[tuple[str, str], Draft] = {}
     for key, entries in unknown.items():
@@ -107,18 +111,24 @@ def _place_loose(loose: list[Entry], drafts: list[Draft]) -> None:
         _found(orphans, drafts)
         return
     if sends:
-        everyone = [transfer for draft in drafts for transfer in draft.transfers.values()]
-        everyone = [transfer for transfer in everyone if transfer.expects_send] or everyone
-        candidates = [transfer for transfer in everyone if not transfer.sent] or everyone
-        if len(candidates) == 1:
-            candidates[0].prefill += sends
-        elif len(candidates) == sum(any(t in d.transfers.values() for t in candidates) for d in drafts):
-            _pair(candidates, sends, needs_end=True)
-        else:
-            leave_open(candidates, sends, _NO_KEY, may_pass=False)
+        _place_orphans(sends, drafts)
     for entry in others:
         for transfer in _home_by_time(entry, drafts).transfers.values():
             transfer.prefill.append(entry)
+
+
+def _place_orphans(sends: list[Entry], drafts: Sequence[Draft]) -> None:
+    """Sends of which only the room is known: for the one transfer that has none, or in order, or open."""
+    everyone = [(draft, transfer) for draft in drafts for transfer in draft.transfers.values()]
+    everyone = [(draft, transfer) for draft, transfer in everyone if transfer.expects_send] or everyone
+    unsent = [(draft, transfer) for draft, transfer in everyone if not transfer.sent] or everyone
+    candidates = [transfer for _, transfer in unsent]
+    if len(candidates) == 1:
+        candidates[0].prefill += sends
+    elif len({id(draft) for draft, _ in unsent}) == len(candidates):
+        _pair(candidates, sends, needs_end=True)
+    else:
+        leave_open(candidates, sends, _NO_KEY, may_pass=False)
 
 
 def _same_sender(entry: Entry, drafts: Sequence[Draft]) -> list[Transfer] | None:

@@ -35,7 +35,7 @@ def ends(entry: Entry) -> bool:
     return record.stage is Stage.receive
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Opening:
     """One decode worker's part in one transfer: its ``opened``, or what stands for a lost one."""
 
@@ -60,7 +60,7 @@ class Opening:
         return any(is_look(entry, Stage.receive) for entry in self.entries)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Transfer:
     """One key of one attempt with everything that belongs to it."""
 
@@ -105,13 +105,13 @@ def leave_open(transfers: Sequence[Transfer], sends: Sequence[Entry], why: str, 
     A transfer's first doubt that will not pass is the one that is kept.
     """
     for transfer in transfers:
-        transfer.unplaced += [entry for entry in sends if entry not in transfer.unplaced]
+        transfer.unplaced += sends
         transfer.rivals = list(transfers)
         if not transfer.doubt or (transfer.doubt_may_pass and not may_pass):
             transfer.doubt, transfer.doubt_may_pass = why, may_pass
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Draft:
     """An attempt while it is put together."""
 

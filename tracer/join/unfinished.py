@@ -111,7 +111,7 @@ def _awaited(prefill: SideSum | None, decode: SideSum | None, scene: Scene) -> s
 def _lacking(side: SideSum) -> str:
     """What a side has not declared yet."""
     need = intervals.needed(side.pages, side.k, side.coverage)
-    have = intervals.from_runs(run for part in side.parts for run in part.digest.runs)
+    have = intervals.from_runs([run for part in side.parts for run in part.digest.runs])
     absent = intervals.without(need, have)
     if absent:
         return f"{pages_text(absent)} of {side.pages}"
