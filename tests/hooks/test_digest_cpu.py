@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from support.digests import bounded, digest, layouts, numpy_absent
@@ -23,6 +22,8 @@ from pd_tracer_hooks.digest.cpu import CpuBackend
 from pd_tracer_hooks.digest.fold import fold
 from pd_tracer_hooks.layout import DSA_INDEX_K, PageLayout, Segment
 from pd_tracer_hooks.u64s import U64s
+
+torch = pytest.importorskip("torch")
 
 
 def expected(memory: bytes, layout: PageLayout, numbers: list[int], last_rows: int | None) -> list[int]:

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from pd_tracer_hooks.digest.memory import byte_view
+
+torch = pytest.importorskip("torch")
 
 DATA = bytes(range(48))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-import torch
 from support.digests import COUNTING, ZEROS, digest, numpy_absent
 
 from pd_tracer_hooks.digest import definition, pages
@@ -14,6 +13,8 @@ from pd_tracer_hooks.digest.definition import add, cell_sum, final, hex64, row_s
 from pd_tracer_hooks.digest.fold import fold
 from pd_tracer_hooks.layout import DSA_INDEX_K, PageLayout
 from pd_tracer_hooks.u64s import U64s
+
+torch = pytest.importorskip("torch")
 
 
 def by_numpy(data: bytes) -> int:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pd_tracer_hooks.digest.fold import Folded
 
 
-class ScratchFull(RuntimeError):
+class ScratchFull(RuntimeError):  # noqa: N818 - a state, not a fault
     """A backend's bounded memory for digests under way is used up: drop the room and count it."""
 
 
