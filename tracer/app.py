@@ -12,6 +12,7 @@ from starlette.concurrency import run_in_threadpool
 
 from tracer import __version__
 from tracer.api import health, ingest, metrics, rooms, summary, workers
+from tracer.api.openapi import describe_ingest
 from tracer.api.problems import handle_problems
 from tracer.collector import Collector, make_collector
 from tracer.logs import configure_logging
@@ -64,6 +65,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     handle_problems(app)
     for module in (ingest, rooms, summary, workers, metrics, health):
         app.include_router(module.router)
+    describe_ingest(app)
 
     @app.get("/", include_in_schema=False)
     async def root() -> RedirectResponse:

@@ -6,6 +6,7 @@ import time
 
 import pytest
 from support.reports import DAMAGED, KEY, PARTS, Cluster, speaker
+from support.rooms import INDEX_K, KV
 from support.serving import Server, serve
 
 from pd_tracer_hooks.wire import EventKind, Report, Stage
@@ -127,6 +128,22 @@ def test_a_late_mismatch_revises_and_counts(server: Server) -> None:
         )
     )
     assert counted == {"mismatch": 1}
+
+
+def test_a_manifest_that_comes_late_has_pending_rooms_judged_again(server: Server) -> None:
+    """index_k may still come, until decode's manifest says that it never will."""
+    cluster = Cluster()
+    server.tell(
+        cluster.prefill.report(cluster.prefill.manifest(KV.in_manifest(), INDEX_K.in_manifest())),
+        cluster.sent("1"),
+        cluster.received("1", components=[PARTS[0]]),
+    )
+    before = server.verdict("1")
+    late = cluster.decode.manifest(KV.in_manifest(), INDEX_K.in_manifest(moved=False))
+    server.tell(cluster.decode.report(late))
+    # The rooms follow in a transaction of their own; this one comes after it.
+    server.tell(cluster.decode.report())
+    assert (before, server.verdict("1")) == ("pending", "missing_component")
 
 
 def test_an_alias_becomes_the_server(server: Server) -> None:

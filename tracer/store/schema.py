@@ -84,7 +84,7 @@ rooms = Table(
     _text("worst_components"),
     Column("first_seen", Float, nullable=False),
     Column("last_seen", Float, nullable=False),
-    #: When the room was first settled, or null while it is pending.
+    #: When the latest attempt first had a verdict other than pending, or null. Stays if it is pending again.
     Column("settled_at", Float),
     #: When time alone changes the verdict, or null.
     Column("deadline", Float),
