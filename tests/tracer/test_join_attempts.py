@@ -360,6 +360,22 @@ TOLD_APART: list[tuple[str, Build, list[dict[str, str]]]] = [
         [{KEY: "pending"}, {KEY2: "pending"}],
     ),
     (
+        "only prefill speaks, of two ranks, and started without knowing the request",
+        lambda r: (
+            r.event("started", P0)
+            .send(KV.part(), keys=[KEY, KEY2], request="p1")
+            .event("started", P0, keys=[KEY2])
+        ),
+        [{KEY: "pending", KEY2: "pending"}],
+    ),
+    (
+        "a key named twice in one record",
+        lambda r: (
+            r.opened(keys=[KEY, KEY]).send(KV.part(), keys=[KEY, KEY]).receive(KV.part(), keys=[KEY, KEY])
+        ),
+        [{KEY: "match"}],
+    ),
+    (
         "only prefill speaks, without keys",
         lambda r: r.send(KV.part(), keys=[], request="p1").send(OTHER.part(), keys=[], request="p2"),
         [{"": "pending"}, {"": "pending"}],
@@ -501,7 +517,7 @@ def test_the_latest_attempt_speaks_for_the_room() -> None:
     room.send(KV.part(), keys=[KEY2]).receive(KV.part(), keys=[KEY2], request="r2")
     said = judged(room)
     assert (said.verdict, said.settled) == (Verdict.match, True)
-    assert said.reason == "kv: equal in full (8 pages x 3 layers) (attempt 2; earlier attempt 1: mismatch)"
+    assert said.reason == "kv: equal in full (8 pages x 3 layers) (attempt 2, after 1 mismatch)"
 
 
 def test_attempts_follow_the_workers_own_count_when_batches_overtake_each_other() -> None:
@@ -520,3 +536,27 @@ def test_sides_that_compute_different_keys_are_told_so() -> None:
     said = judged(room, room.now + 10_000.0)
     assert {attempt.verdict for attempt in said.attempts} == {Verdict.missing_decode, Verdict.missing_prefill}
     assert "prefill and decode name different transfer keys" in said.reason
+
+
+def test_a_reason_stays_short_however_often_a_room_was_used() -> None:
+    room = RoomBuilder()
+    for number in range(20):
+        key = [f"{number:016x}"]
+        room.opened(keys=key, request=f"r{number}").send(KV.part(), keys=key)
+        if number % 2:
+            room.receive(KV.part(**BAD), keys=key, request=f"r{number}")
+        else:
+            room.event("failed", D0, keys=key)
+    room.opened(keys=[KEY], request="last").send(KV.part()).receive(KV.part(), request="last")
+    assert judged(room).reason == (
+        "kv: equal in full (8 pages x 3 layers) (attempt 21, after 10 mismatch and 10 failed)"
+    )
+
+
+def test_a_reason_stays_short_however_many_ranks_failed() -> None:
+    room = RoomBuilder()
+    for number in range(12):
+        worker = WorkerRef(f"d{number}", "boot", Side.decode, "D")
+        room.opened(worker, [f"{number:016x}"]).event("failed", worker, [f"{number:016x}"], reason="x" * 100)
+    assert judged(room).verdict is Verdict.failed
+    assert judged(room).reason.endswith("; and 6 more")

@@ -289,7 +289,7 @@ SETTLED: list[tuple[str, Build, Verdict, str]] = [
         ),
         Verdict.ambiguous,
         "kv: several transfers of this room were open and no transfer key tells which one the sends were for "
-        "(attempt 2; earlier attempt 1: ambiguous)",
+        "(attempt 2, after 1 ambiguous)",
     ),
 ]
 

@@ -208,7 +208,7 @@ WAITING: list[tuple[str, Build, int, float, str, Verdict, str]] = [
         "kv: the transfer key was used 2 times and sent once: which send was for which cannot be told",
         Verdict.ambiguous,
         "kv: the transfer key was used 2 times and sent once: which send was for which cannot be told "
-        "(attempt 2; earlier attempt 1: ambiguous)",
+        "(attempt 2, after 1 ambiguous)",
     ),
 ]
 
@@ -306,7 +306,7 @@ def test_an_earlier_attempt_has_a_deadline_of_its_own() -> None:
     later = judged(room, said.deadline)
     assert (later.verdict, later.deadline) == (Verdict.match, None)
     assert [attempt.verdict for attempt in later.attempts] == [Verdict.missing_prefill, Verdict.match]
-    assert later.reason.endswith("(attempt 2; earlier attempt 1: missing_prefill)")
+    assert later.reason.endswith("(attempt 2, after 1 missing_prefill)")
 
 
 def test_reports_in_reverse_give_no_negative_delay() -> None:

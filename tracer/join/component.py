@@ -10,11 +10,12 @@ from tracer.join.causes import Evidence, cause_of
 from tracer.join.compare import common_coverage, describe, differing_regions, finals, locate
 from tracer.join.counts import count_difference, heads_compared
 from tracer.join.expected import layers_held
+from tracer.join.finding import Finding
 from tracer.join.model import ComponentVerdict, SideExtent, Verdict
 from tracer.join.parts import SideSum
 from tracer.join.scene import Scene
 from tracer.join.signatures import signature_difference
-from tracer.join.unfinished import Finding, unfinished
+from tracer.join.unfinished import unfinished
 from tracer.join.wording import join_words, layers_text, pages_text
 
 _NOTHING = SideExtent()
@@ -85,7 +86,7 @@ def _freed(*sides: SideSum | None) -> Finding | None:
 def _problem(prefill: SideSum | None, decode: SideSum | None) -> Finding | None:
     for side in (prefill, decode):
         if side is not None and side.problem is not None:
-            return Finding(side.problem.verdict, side.problem.reason)
+            return side.problem
     if prefill is not None and decode is not None and prefill.k != decode.k:
         return Finding(
             Verdict.incomparable,

@@ -47,7 +47,7 @@ class _Worker:
         for entry, moment in zip(mine, moments(mine), strict=True):
             record = entry.record
             opens = isinstance(record, Event) and record.kind is EventKind.opened
-            for key in record.keys or [""]:
+            for key in dict.fromkeys(record.keys) or ("",):
                 found = [] if opens else self._find(entry, key)
                 if not found and not opens:
                     if not key and isinstance(record, Event):

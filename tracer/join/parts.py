@@ -1,8 +1,7 @@
 """Adding up what one side reported of one component, until its layers x pages are covered.
 
 Parts (chunks, pipeline ranks, page shards) come in any order and perhaps twice. Raw sums of disjoint
-parts add modulo 2**64. What cannot be added becomes a :class:`Problem`, which is a verdict of its own and
-blames nobody.
+parts add modulo 2**64. What cannot be added becomes a :class:`Finding` of its own and blames nobody.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from pd_tracer_hooks.digest.definition import MASK
 from pd_tracer_hooks.wire import ComponentDigest, Coverage, Observation, Owned
 from tracer.join import intervals
 from tracer.join.extent import Extent, extent_of
+from tracer.join.finding import Finding
 from tracer.join.model import Entry, Verdict
 from tracer.join.wording import join_words, layers_text, pages_text, workers_text
 
@@ -34,13 +34,6 @@ class Part(Struct, frozen=True, gc=False):
     worker: str
     digest: ComponentDigest
     tokens: int | None
-
-
-class Problem(Struct, frozen=True):
-    """Why one side's parts cannot be compared, whatever the other side says."""
-
-    verdict: Verdict
-    reason: str
 
 
 class SideSum(Struct, frozen=True):
@@ -65,7 +58,8 @@ class SideSum(Struct, frozen=True):
     #: Workers whose pages were no longer the room's when they were read.
     freed: list[str]
     ownership_unknown: bool
-    problem: Problem | None
+    #: Why the parts cannot be compared, whatever the other side says.
+    problem: Finding | None
 
     @property
     def who(self) -> str:
@@ -221,20 +215,20 @@ def _agreed(stated: set[int | None]) -> int | None:
     return values.pop() if len(values) == 1 else None
 
 
-def _problem(side: str, tally: _Tally, extent: Extent) -> Problem | None:
+def _problem(side: str, tally: _Tally, extent: Extent) -> Finding | None:
     if tally.malformed:
         who = workers_text(side, sorted(tally.malformed))
-        return Problem(Verdict.incomparable, f"{who} sent sums for other than head, tail and body")
+        return Finding(Verdict.incomparable, f"{who} sent sums for other than head, tail and body")
     for values, noun in ((tally.pages, "pages"), (tally.ks, "pages in head and tail")):
         if len(values) > 1:
             stated = join_words([str(value) for value in sorted(values)])
-            return Problem(
+            return Finding(
                 Verdict.ambiguous,
                 f"the parts of {workers_text(side, sorted(tally.workers))} state {stated} {noun}: "
                 "they may be of several transfers",
             )
     if extent.repeated:
-        return Problem(
+        return Finding(
             Verdict.ambiguous,
             f"{workers_text(side, sorted(tally.workers))} reported {pages_text(extent.repeated)} of "
             f"{layers_text(extent.repeated_layers)} more than once, with different sums: "
@@ -257,7 +251,7 @@ def _with_count_check(side: SideSum) -> SideSum:
     ]
     outside = intervals.without(_pages_of(side), intervals.region("body", pages, k))
     more = f" and names {pages_text(outside)} of {pages}" if outside else ""
-    problem = Problem(Verdict.incomparable, f"{side.who} counts {join_words(wrong)}{more}")
+    problem = Finding(Verdict.incomparable, f"{side.who} counts {join_words(wrong)}{more}")
     return replace(side, problem=problem)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from pd_tracer_hooks.wire import Stage
@@ -19,6 +20,7 @@ from tracer.join.model import (
 from tracer.join.patience import latest
 from tracer.join.transfer import JudgedTransfer, judge_transfer
 from tracer.join.transfers import Draft
+from tracer.join.wording import join_words, sentences
 from tracer.join.worst import severity, worst
 
 #: Verdicts of earlier attempts that a reason need not mention.
@@ -60,7 +62,7 @@ def judge(entries: Sequence[Entry], manifests: Manifests, policy: Policy, now: f
 def _attempt(number: int, draft: Draft, transfers: list[TransferVerdict]) -> Attempt:
     verdict = worst(transfer.verdict for transfer in transfers)
     alike = [transfer for transfer in transfers if transfer.verdict is verdict]
-    reason = "; ".join(dict.fromkeys(transfer.reason for transfer in alike))
+    reason = sentences(dict.fromkeys(transfer.reason for transfer in alike))
     if len(transfers) > 1 and len(alike) < len(transfers):
         reason = f"{len(alike)} of {len(transfers)} transfers: {reason}"
     prefill = [entry for transfer in draft.transfers.values() for entry in transfer.prefill]
@@ -107,9 +109,10 @@ def _reason(attempts: Sequence[Attempt]) -> str:
     hints = []
     if _keys_do_not_meet(attempts):
         hints.append("prefill and decode name different transfer keys: do both compute them alike?")
-    bad = [f"{a.number}: {a.verdict.value}" for a in attempts[:-1] if a.verdict not in _UNREMARKABLE]
+    bad = Counter(a.verdict for a in attempts[:-1] if a.verdict not in _UNREMARKABLE)
     if bad:
-        hints.append(f"attempt {attempts[-1].number}; earlier attempt {', '.join(bad)}")
+        counted = [f"{bad[verdict]} {verdict.value}" for verdict in sorted(bad, key=severity)]
+        hints.append(f"attempt {attempts[-1].number}, after {join_words(counted)}")
     return " ".join([attempts[-1].reason, *(f"({hint})" for hint in hints)])
 
 

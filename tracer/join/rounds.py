@@ -18,7 +18,7 @@ from tracer.join.order import by_worker
 
 
 class Rounds(Struct, frozen=True):
-    """Sends by worker and round, and each worker's first ``seq`` of every round."""
+    """Sends by worker, and of each worker by round."""
 
     by_worker: dict[str, list[list[Entry]]]
 

@@ -28,7 +28,7 @@ def place_sends(prefill: Sequence[Entry], drafts: list[Draft]) -> None:
     keyed: dict[str, list[Entry]] = {}
     loose: list[Entry] = []
     for entry in prefill:
-        for key in entry.record.keys:
+        for key in dict.fromkeys(entry.record.keys):
             keyed.setdefault(key, []).append(entry)
         if not entry.record.keys:
             loose.append(entry)
@@ -48,6 +48,7 @@ def place_sends(prefill: Sequence[Entry], drafts: list[Draft]) -> None:
             _pair(transfers, entries, needs_end=False)
     if unknown:
         _place_unknown(unknown, drafts, loose)
+        drafts.sort(key=lambda draft: draft.moment)
     if loose:
         _place_loose(loose, drafts)
 
@@ -69,7 +70,7 @@ def _place_unknown(unknown: dict[str, list[Entry]], drafts: list[Draft], loose: 
     for key, entries in unknown.items():
         companion = _companion(entries, drafts)
         if companion is None:
-            first = entries[0]
+            first = next((entry for entry in entries if is_look(entry, Stage.send)), entries[0])
             identity = (first.worker.server, first.record.request)
             moment = _first_moment(entries)
             companion = own.setdefault(identity, Draft(moment))

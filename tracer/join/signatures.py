@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tracer.join.finding import Finding
 from tracer.join.model import Verdict
 from tracer.join.parts import SideSum
 from tracer.join.scene import Scene
-from tracer.join.unfinished import Finding
 from tracer.join.wording import join_words
 
 

@@ -14,6 +14,7 @@ from tracer.join.scene import Scene, scene_of
 from tracer.join.told import excuse
 from tracer.join.transfers import Transfer
 from tracer.join.unfinished import unfinished
+from tracer.join.wording import sentences
 from tracer.join.worst import worst
 
 
@@ -57,7 +58,7 @@ def reason_of(components: Sequence[ComponentVerdict], verdict: Verdict) -> str:
     for component in components:
         if component.verdict is verdict:
             names.setdefault(component.reason, []).append(component.component)
-    return "; ".join(
+    return sentences(
         f"{', '.join(about)}: {sentence}" if about != [""] else sentence for sentence, about in names.items()
     )
 

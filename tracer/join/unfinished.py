@@ -7,23 +7,15 @@ that holds the component may merely not have spoken yet. Otherwise the deadline 
 
 from __future__ import annotations
 
-from msgspec import Struct
-
 from pd_tracer_hooks.wire import EventKind, Side
 from tracer.join import intervals
 from tracer.join.expected import not_moved_by
+from tracer.join.finding import Finding
 from tracer.join.model import Verdict
 from tracer.join.parts import SideSum
 from tracer.join.scene import Scene
 from tracer.join.told import Told, excuse
 from tracer.join.wording import join_words, layers_text, pages_text
-
-
-class Finding(Struct, frozen=True):
-    """A verdict and the sentence that goes with it."""
-
-    verdict: Verdict
-    reason: str
 
 
 def unfinished(name: str, prefill: SideSum | None, decode: SideSum | None, scene: Scene) -> Finding:

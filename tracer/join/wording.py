@@ -50,3 +50,11 @@ def workers_text(side: str, workers: Sequence[str]) -> str:
 def seconds_text(seconds: float) -> str:
     """``180 s``, ``0.5 s``."""
     return f"{seconds:g} s"
+
+
+def sentences(several: Iterable[str]) -> str:
+    """Sentences one after the other, the first few of many."""
+    said = list(several)
+    if len(said) > _SHOWN:
+        said = [*said[:_SHOWN], f"and {len(said) - _SHOWN} more"]
+    return "; ".join(said)
