@@ -252,6 +252,8 @@ ODD = [
     "a b",
     "%41",
     "größe",
+    "line\nbreak\n",
+    "..",
     "🙂",
     "<script>alert(1)</script>",
     "x" * 512,
@@ -265,7 +267,7 @@ def test_rooms_with_odd_characters(server: Server) -> None:
     cluster = Cluster()
     server.tell(cluster.prefill.report(*(cluster.prefill.look(room, Stage.send) for room in ODD)))
     for room in ODD:
-        assert ask(server, f"/rooms/{quote(room, safe='')}")["room"] == room
+        assert ask(server, f"/rooms/{quote(room, safe='').replace('.', '%2E')}")["room"] == room
     assert {room["room"] for room in ask(server, "/rooms")["rooms"]} == set(ODD)
 
 

@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 from fastapi import APIRouter, Path, Query
 from pydantic import Field, field_validator
+from starlette.convertors import Convertor, register_url_convertor
 from starlette.responses import Response
 
 from tracer.api.deps import Now, Reading
@@ -22,6 +23,20 @@ from tracer.store.room_query import find_rooms, read_timeline
 from tracer.store.rooms_query import MAX_LIMIT, RoomFilter, list_rooms
 from tracer.times import parse_moment
 
+
+class _AnyText(Convertor[str]):
+    """A room in a path. Starlette's own ``path`` ends at a line break, which a room may contain."""
+
+    regex = r"[\s\S]+"
+
+    def convert(self, value: str) -> str:
+        return value
+
+    def to_string(self, value: str) -> str:
+        return value
+
+
+register_url_convertor("any_text", _AnyText())
 router = APIRouter(tags=["rooms"])
 _ARROW = re.compile(r"→|->")
 
@@ -138,7 +153,7 @@ class RoomQuery(Params):
 
 
 @router.get(
-    "/rooms/{room:path}",
+    "/rooms/{room:any_text}",
     summary="One room, with everything that its verdict rests on",
     response_model=Room,
     responses={

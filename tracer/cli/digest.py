@@ -72,6 +72,8 @@ def _layout(segments: list[str], size: int, rows: int | None) -> PageLayout | No
     from pd_tracer_hooks.layout import PageLayout  # noqa: PLC0415
 
     parsed = [_segment(text) for text in segments]
+    if len({segment.offset for segment in parsed}) < len(parsed):
+        fail(f"segments {', '.join(segments)} begin at the same byte", code=exits.USAGE)
     fits = _rows_that_fit(parsed, size)
     if fits < 1:
         fail(f"no row of {', '.join(segments)} fits into {size} bytes", code=exits.USAGE)

@@ -9,6 +9,8 @@ FINDING = 1
 USAGE = 2
 #: The collector, or the database, does not answer or cannot now.
 UNREACHABLE = 3
+#: Ended by Ctrl-C, as shells say it.
+INTERRUPTED = 130
 
 EPILOG = (
     "Exit status: 0 done; 1 no such room, a finding (room --check), or a demo that missed a fault; "

@@ -40,15 +40,18 @@ def visible(text: str) -> str:
 
 
 @contextmanager
-def asking(url: str) -> Iterator[Client]:
-    """A client of the collector at ``url``; what it raises becomes one line and an exit status."""
+def asking(url: str, *, not_found: str = "") -> Iterator[Client]:
+    """A client of the collector at ``url``; what it raises becomes one line and an exit status.
+
+    ``not_found``: what to do when the collector does not have it, in the words of the command line.
+    """
     from tracer.client import Client, ClientError, NotFoundError, RefusedError  # noqa: PLC0415
 
     try:
         with Client(url) as client:
             yield client
     except NotFoundError as error:
-        fail(error.error, error.hint, code=exits.FINDING)
+        fail(error.error, not_found or error.hint, code=exits.FINDING)
     except RefusedError as error:
         fail(error.error, error.hint, code=exits.USAGE)
     except ClientError as error:
@@ -107,6 +110,8 @@ def percent(ratio: float | None) -> str:
     if ratio is None:
         return "-"
     shown = f"{100 * ratio:.2f}"
-    if (shown == "100.00" and ratio < 1) or (shown == "0.00" and ratio > 0):
-        return "> 99.99 %" if ratio < 1 and ratio > 0.5 else "< 0.01 %"
+    if shown == "100.00" and ratio < 1:
+        return "> 99.99 %"
+    if shown == "0.00" and ratio > 0:
+        return "< 0.01 %"
     return f"{shown} %"

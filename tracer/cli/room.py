@@ -9,7 +9,7 @@ import typer
 
 from tracer.cli import exits
 from tracer.cli.options import DEFAULT_URL, Deployment, Json, Url
-from tracer.cli.output import asking, cells, console, print_json, table, verdict_text
+from tracer.cli.output import asking, cells, console, print_json, table, verdict_text, visible
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -27,7 +27,7 @@ def room(
     url: Url = DEFAULT_URL,
 ) -> None:
     """Say what happened to one room: in words, by component, and record by record."""
-    with asking(url) as client:
+    with asking(url, not_found="`pd-tracer rooms --request ...` finds it by request id") as client:
         reply = client.room(room, deployment)
         if as_json:
             print_json(reply.body)
@@ -40,7 +40,7 @@ def room(
 def _show(found: Room) -> None:
     out = console()
     out.print(verdict_text(found.verdict.value, found.summary), soft_wrap=True)
-    if found.reason:
+    if found.reason and visible(found.reason.rstrip(".")) not in found.summary:
         out.print(*cells(found.reason), soft_wrap=True)
     for name, value in _facts(found):
         out.print(*cells(f"{name:>12}  {value}"), soft_wrap=True)
@@ -57,7 +57,9 @@ def _show(found: Room) -> None:
 
 def _facts(found: Room) -> list[tuple[str, str]]:
     requests = [text for text in (found.request_prefill, found.request_decode) if text]
-    delay = f"{found.join_delay_s:.3f} s from send to receive, as they arrived"
+    delay = ""
+    if found.join_delay_s is not None:
+        delay = f"{found.join_delay_s:.3f} s from send to receive, as they arrived"
     facts = [
         ("deployment", found.deployment),
         ("coverage", found.coverage.value if found.coverage is not None else ""),
@@ -65,7 +67,7 @@ def _facts(found: Room) -> list[tuple[str, str]]:
         ("trace", found.trace),
         ("run", found.run),
         ("seen", f"{_clock(found.first_seen)} to {_clock(found.last_seen)}"),
-        ("join", delay if found.join_delay_s is not None else ""),
+        ("join", delay),
         ("revisions", str(found.revisions) if found.revisions else ""),
     ]
     return [(name, value) for name, value in facts if value]

@@ -85,7 +85,11 @@ def run(settings: Settings) -> None:
         backlog=BACKLOG,
     )
     server = uvicorn.Server(config)
-    server.run(sockets=[listener])
+    try:
+        server.run(sockets=[listener])
+    except KeyboardInterrupt:
+        # It has stopped as it should; this is how uvicorn hands the signal on.
+        raise typer.Exit(exits.INTERRUPTED) from None
     if not server.started:
         raise typer.Exit(exits.UNREACHABLE)
 
