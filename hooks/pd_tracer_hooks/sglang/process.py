@@ -1,0 +1,276 @@
+"""Attaching in one process: which targets, which handlers, and the session once the engine is ready."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pd_tracer_hooks.agent import Agent
+from pd_tracer_hooks.guard import Guard
+from pd_tracer_hooks.identity import describe_worker
+from pd_tracer_hooks.settings import Settings
+from pd_tracer_hooks.sglang import config_snapshot, identity
+from pd_tracer_hooks.sglang.attach import Attachment, Installer, attach, best_installer, method_owner
+from pd_tracer_hooks.sglang.binding import Call
+from pd_tracer_hooks.sglang.fingerprints import Finding, Fit, Recorded, combined, examine
+from pd_tracer_hooks.sglang.hub import Hub
+from pd_tracer_hooks.sglang.pools import Inventory, take_inventory
+from pd_tracer_hooks.sglang.session import Session
+from pd_tracer_hooks.sglang.sources import SourceTree
+from pd_tracer_hooks.sglang.targets import Of, Target, rows
+from pd_tracer_hooks.wire import Side
+
+log = logging.getLogger("pd_tracer_hooks")
+
+
+class Process:
+    """The hooks of one process. Sessions come and go with the engine's transfer managers."""
+
+    def __init__(
+        self, version: str, installer: Installer, guard: Guard, make_agent: Callable[..., Any]
+    ) -> None:
+        self.version = version
+        self.session: Session | None = None
+        self.attachments: list[Attachment] = []
+        self.guard = guard
+        self._installer = installer
+        self._make_agent = make_agent
+        self._hub = Hub(self._handlers(), guard)
+        self._attached: set[str] = set()
+
+    def attach_modules(self) -> None:
+        """Hook the targets that are no transfer backend's."""
+        self._attach((target, target.path) for target in rows(self.version) if target.of is None)
+
+    def attach_backend(self, manager: Any, side: Side) -> None:
+        """Hook the methods of the classes that the server's transfer backend uses."""
+        self._attach(_backend_targets(self.version, type(manager), side))
+
+    def _attach(self, targets: Iterable[tuple[Target, str]]) -> None:
+        fresh = [(target, path) for target, path in targets if path not in self._attached]
+        done = attach(fresh, self._installer, self._hub)
+        self._attached.update(item.path for item in done if item.attached)
+        self.attachments.extend(done)
+        for item in done:
+            if not item.attached:
+                log.warning("pd-tracer: %s not attached: %s", item.path, item.reason)
+
+    def _handlers(self) -> dict[str, Callable[..., Any]]:
+        return {
+            "prefill_ready": lambda call: self._ready(call, Side.prefill),
+            "decode_ready": lambda call: self._ready(call, Side.decode),
+            "sending": self._around(Side.prefill, "sending"),
+            "sender_ready": self._on(Side.prefill, "sender_ready"),
+            "send": self._on(Side.prefill, "send"),
+            "sender_aborted": self._on(Side.prefill, "sender_aborted"),
+            "retracted": self._on(Side.prefill, "retracted"),
+            "allocating": self._on(Side.decode, "allocating"),
+            "opened": self._on(Side.decode, "opened"),
+            "received": self._on(Side.decode, "received"),
+            "admitted": self._on(Side.decode, "admitted"),
+            "receiver_aborted": self._on(Side.decode, "receiver_aborted"),
+            "retracting": self._around(Side.decode, "retracting"),
+            "checksums": self._around(Side.decode, "checksums"),
+            "released": self._released,
+            "status": self._status,
+            "tokens_freed": self._tokens_freed,
+            "pages_freed": self._pages_freed,
+        }
+
+    def _on(self, side: Side, name: str) -> Callable[[Call], None]:
+        def handler(call: Call) -> None:
+            session = self.session
+            if session is not None and session.side is side:
+                getattr(session, side.value).__getattribute__(name)(call)
+
+        return handler
+
+    def _around(self, side: Side, name: str) -> Callable[[Call, Callable[[], Any]], Any]:
+        def handler(call: Call, original: Callable[[], Any]) -> Any:
+            session = self.session
+            if session is None or session.side is not side:
+                return original()
+            return getattr(getattr(session, side.value), name)(call, original)
+
+        return handler
+
+    def _released(self, call: Call) -> None:
+        if self.session is not None:
+            (self.session.prefill if self.session.side is Side.prefill else self.session.decode).released(
+                call
+            )
+
+    def _status(self, call: Call) -> None:
+        if self.session is not None:
+            self.session.status(call["bootstrap_room"], call["status"], call["self"])
+
+    def _tokens_freed(self, call: Call) -> None:
+        if self.session is not None:
+            self.session.freed(call["free_index"], self.session.page_size)
+
+    def _pages_freed(self, call: Call) -> None:
+        if self.session is not None:
+            self.session.freed(call["page_ids"], 1)
+
+    def _ready(self, call: Call, side: Side) -> None:
+        queue, manager = call["self"], call["result"]
+        if self.session is not None:
+            self.session.close()  # the engine changed its role, or made its manager anew
+        self.attach_backend(manager, side)
+        self.session = self.open_session(manager, queue, side)
+
+    def open_session(self, manager: Any, queue: Any, side: Side) -> Session:
+        """Describe the pools, start the agent, say what is there and what is attached."""
+        kv_args = manager.kv_args
+        scheduler = getattr(queue, "scheduler", None)
+        pool = getattr(queue, "token_to_kv_pool", None)
+        others = (getattr(scheduler, "req_to_token_pool", None), getattr(queue, "req_to_token_pool", None))
+        draft = getattr(queue, "draft_token_to_kv_pool", None)
+        inventory = take_inventory(kv_args, pool, draft, others, identity.heads_of(pool, scheduler))
+        agent = self._make_agent(manager, scheduler, inventory, side)
+        session = Session(
+            side=side,
+            agent=agent,
+            inventory=inventory,
+            backend=backend_name(manager),
+            transfer_name=identity.transfer_name(manager),
+            guard=self.guard,
+        )
+        agent.start()
+        agent.manifest(
+            [component.pool for component in inventory.components],
+            moved={component.name for component in inventory.moved},
+        )
+        return session
+
+    def _take_out(self, reason: str) -> None:
+        session, self.session = self.session, None
+        if session is not None:
+            session.later.close()
+
+
+def backend_name(manager: Any) -> str:
+    """The transfer backend by the manager's module: ``mooncake`` for ``…disaggregation.mooncake.conn``."""
+    for cls in type(manager).__mro__:
+        parts = cls.__module__.split(".")
+        if len(parts) >= 2 and parts[-1] == "conn" and parts[-2] != "common":
+            return parts[-2]
+    return type(manager).__name__
+
+
+def _backend_targets(version: str, manager: type, side: Side) -> Iterable[tuple[Target, str]]:
+    classes = {Of.manager: manager, **_companions(manager)}
+    for target in rows(version):
+        if target.of is None or (target.side and target.side != side.value):
+            continue
+        cls = classes.get(target.of)
+        owner = method_owner(cls, target.path) if cls is not None else None
+        home = owner or cls or manager
+        yield target, f"{home.__module__}.{home.__qualname__}.{target.path}"
+
+
+def _companions(manager: type) -> dict[Of, type]:
+    """The sender and receiver classes that stand beside a manager's class."""
+    found: dict[Of, type] = {}
+    for cls in manager.__mro__:
+        for value in (
+            vars(sys.modules.get(cls.__module__, object())).values() if cls.__module__ in sys.modules else ()
+        ):
+            if not isinstance(value, type) or value.__module__ != cls.__module__:
+                continue
+            for of in (Of.sender, Of.receiver):
+                if value.__name__.endswith(f"KV{of.value}"):
+                    found.setdefault(of, value)
+    return found
+
+
+def engine_tree() -> tuple[SourceTree, str]:
+    """The installed engine's sources and its version. Raises ``ImportError`` where there is none."""
+    from importlib.metadata import version  # noqa: PLC0415
+    from importlib.util import find_spec  # noqa: PLC0415
+
+    spec = find_spec("sglang")
+    if spec is None or not spec.submodule_search_locations:
+        raise ImportError("sglang is not installed here")
+    return SourceTree(Path(next(iter(spec.submodule_search_locations))).parent), version("sglang")
+
+
+def attach_process(environ: Mapping[str, str] | None = None) -> Process | None:
+    """Attach in this process, once. None while ``PD_TRACER_URL`` is unset.
+
+    Raises ``SettingsError`` for settings that cannot be used and ``ImportError`` without an engine.
+    """
+    global _process  # noqa: PLW0603 - one per process, as the engine's functions are
+    if _process is not None:
+        return _process
+    settings = Settings.from_env(environ)
+    if settings is None:
+        return None
+    tree, version = engine_tree()
+    guard = Guard(settings.max_faults, raising=settings.raise_faults)
+    _process = Process(version, best_installer(), guard, AgentMaker(settings, tree, version))
+    _process.attach_modules()
+    return _process
+
+
+def current() -> Process | None:
+    """The hooks of this process, if they are attached."""
+    return _process
+
+
+class AgentMaker:
+    """Makes the agent of a side, once the engine's manager tells who this worker is."""
+
+    def __init__(self, settings: Settings, tree: SourceTree, version: str) -> None:
+        self._settings = settings
+        self._tree = tree
+        self._version = version
+
+    def __call__(self, manager: Any, scheduler: Any, inventory: Inventory, side: Side) -> Agent:
+        """Describe the worker and start nothing yet."""
+        args = getattr(scheduler, "server_args", None) or getattr(manager, "server_args", None)
+        kv_args = manager.kv_args
+        settings = self._settings
+        if not os.environ.get("PD_TRACER_SERVER"):
+            settings = replace(settings, server=identity.server_name(args, side.value))
+        snapshot = config_snapshot.take_snapshot(args)
+        names = [identity.transfer_name(manager)]
+        if side is Side.prefill:
+            names += identity.bootstrap_aliases(args, manager)
+        worker = describe_worker(
+            settings,
+            side=side,
+            rank=identity.rank_of(kv_args, args),
+            model=str(getattr(args, "served_model_name", None) or getattr(args, "model_path", "") or "")[
+                :256
+            ],
+            gpu=identity.gpu_of(kv_args),
+            nic=str(getattr(kv_args, "ib_device", None) or "")[:256],
+            engine="sglang",
+            engine_version=self._version,
+            fingerprint=combined(self._findings(manager)),
+            config_hash=config_snapshot.hash_of(snapshot),
+            aliases=[name for name in dict.fromkeys(names) if name],
+        )
+        return Agent(settings, worker, model_layers=_model_layers(scheduler, inventory))
+
+    def _findings(self, manager: Any) -> list[Finding]:
+        findings = examine(self._tree, self._version, Recorded.load(), [backend_name(manager)])
+        for finding in findings:
+            if finding.fit is Fit.changed:
+                log.warning("pd-tracer: %s: %s", finding.path, finding.reason)
+        return findings
+
+
+def _model_layers(scheduler: Any, inventory: Inventory) -> int:
+    held = [layer for component in inventory.components for layer in component.pool.buffers]
+    named = getattr(getattr(scheduler, "model_config", None), "num_hidden_layers", 0) or 0
+    return max(int(named), max(held, default=0) + 1)
+
+
+_process: Process | None = None
