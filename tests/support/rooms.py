@@ -7,7 +7,7 @@ mismatch rests on bytes and not on numbers made up to agree.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -45,7 +45,7 @@ P1 = WorkerRef("p1", "boot-p1", Side.prefill, "P")
 D0 = WorkerRef("d0", "boot-d0", Side.decode, "D")
 D1 = WorkerRef("d1", "boot-d1", Side.decode, "D")
 
-#: Short deadlines, so that tests can reckon with round numbers.
+#: The defaults, written out so that tests can reckon with them.
 POLICY = Policy(send_deadline_s=180.0, open_deadline_s=600.0)
 
 PAGE_LAYOUT = PageLayout.plain(rows=4, row_bytes=8)
@@ -228,8 +228,3 @@ class RoomBuilder:
     def _next(self, worker: WorkerRef) -> int:
         self._seq[worker.id, worker.boot] += 1
         return self._seq[worker.id, worker.boot]
-
-
-def damaged(*cells: Cell) -> Mapping[str, Collection[Cell]]:
-    """Keyword for :meth:`Component.part`: one bit flipped in each of these (layer, page) cells."""
-    return {"damage": cells}
