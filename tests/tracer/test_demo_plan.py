@@ -46,9 +46,11 @@ def test_proportions(mix: Mix, expected: dict[Fault | None, int]) -> None:
         (Mix(rooms=11), "rooms=11: 11 with a fault"),
         (Mix(rooms=4, faults=(Fault.bit_flip,), rate=1), "rooms=4: 4 with a fault"),
         (Mix(rate=1.5), "rate=1.5"),
+        (Mix(max_tokens=319 * 64), "max_tokens=20416, rooms=60: a room of 319 pages and 2 pages"),
+        (Mix(rooms=1000, faults=(Fault.never_sent,)), "94 pages and 400 pages that are never sent"),
     ],
 )
-def test_refuses_what_leaves_nothing_to_compare_with(mix: Mix, message: str) -> None:
+def test_refuses_mixes_that_cannot_run(mix: Mix, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make_plan(mix, GEOMETRY)
 

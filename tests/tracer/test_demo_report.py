@@ -95,4 +95,5 @@ def test_status_follows_the_problems(given: Result, problems: list[str]) -> None
 def test_shows_a_damaged_room_to_look_at() -> None:
     text = printed(result(GOOD, FLIPPED))
     assert "5 MB moved by NIXL" in text
-    assert "curl -sS 'http://127.0.0.1:1/rooms/18?deployment=demo'    # bit_flip" in text
+    assert "pd-tracer room 18 --url http://127.0.0.1:1    # bit_flip" in text
+    assert "curl -sS 'http://127.0.0.1:1/rooms/18?deployment=demo'" in text

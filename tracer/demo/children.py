@@ -125,7 +125,7 @@ def messages(children: Sequence[Child], deadline: float) -> Iterator[tuple[Child
             left = deadline - time.monotonic()
             if left <= 0:
                 names = ", ".join(key.data.name for key in selector.get_map().values())
-                raise TimeoutError(f"time is over, and {names} have not finished")
+                raise TimeoutError(f"its time is over (--timeout), and {names} have not finished")
             for key, _ in selector.select(left):
                 for message in key.data.read():
                     if isinstance(message, Trouble):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import random
 import socket
+import time
 from dataclasses import dataclass, field
 
 from pd_tracer_hooks.keys import transfer_key
@@ -180,7 +181,7 @@ class Decode:
         """Take the room over, as an engine commits a transfer to its request."""
         pages = room.order.pages
         chunks = [Chunk(KV, 0, pages), Chunk(INDEX_K, 0, pages)]
-        self._instrument.look(Stage.receive, room.ref, room.shape, chunks)
+        self._instrument.look(Stage.receive, room.ref, room.shape, chunks, signalled_at=time.time())
         room.source.channel.send(Taken(index=room.order.index))
 
     def _hear(self, message: Message) -> None:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import socket
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pd_tracer_hooks.agent import Agent
 from pd_tracer_hooks.capture import ComponentLook, Look
+from pd_tracer_hooks.digest.cpu import CpuBackend
+from pd_tracer_hooks.identity import describe_worker
 from pd_tracer_hooks.settings import Settings
 from pd_tracer_hooks.version import __version__
-from pd_tracer_hooks.wire import EventKind, Side, Stage, Worker
+from pd_tracer_hooks.wire import EventKind, Owned, Side, Stage
 from tracer.demo.geometry import Shape
 from tracer.demo.handshake import Open
 from tracer.demo.messages import WorkerConfig
@@ -44,29 +43,24 @@ class Instrument:
         """``agent_name``: the worker's name in the transfer engine, by which its peer calls it."""
         self._pools = pools
         self._listed = config.listed
-        self._agent = Agent(
-            Settings(
-                url=config.collector,
-                deployment=config.deployment,
-                coverage="full",
-                layer_sums=True,
-            ),
-            Worker(
-                id=f"{config.server}-0",
-                boot=f"{os.getpid()}-{time.time_ns()}",
-                deployment=config.deployment,
-                side=side,
-                server=config.server,
-                host=socket.gethostname(),
-                nic="lo",
-                engine="pd-tracer demo",
-                engine_version=__version__,
-                hooks_version=__version__,
-                run=config.run,
-                aliases=[agent_name],
-            ),
-            model_layers=config.geometry.layers,
+        settings = Settings(
+            url=config.collector,
+            deployment=config.deployment,
+            server=config.server,
+            run=config.run,
+            coverage="full",
+            layer_sums=True,
         )
+        worker = describe_worker(
+            settings,
+            side=side,
+            nic="lo",
+            engine="pd-tracer demo",
+            engine_version=__version__,
+            aliases=[agent_name],
+        )
+        # The pools lie in host memory, whatever else this machine has.
+        self._agent = Agent(settings, worker, backend=CpuBackend(), model_layers=config.geometry.layers)
 
     def start(self) -> None:
         """Begin to report, with the manifest first."""
@@ -74,9 +68,9 @@ class Instrument:
         self._agent.manifest(self._pools.values(), moved=self._listed)
 
     def stop(self, timeout: float) -> tuple[bool, dict[str, int]]:
-        """Deliver what is queued. Returns whether all of it went out, and what was dropped, by reason."""
+        """Deliver what is queued. Returns whether all of it went out, and what was lost, by reason."""
         delivered = self._agent.close(timeout)
-        return delivered, {}
+        return delivered, dict(self._agent.stats.drops)
 
     def event(self, kind: EventKind, room: RoomRef, reason: str = "") -> None:
         """Something happened to a room."""
@@ -90,8 +84,18 @@ class Instrument:
             reason=reason,
         )
 
-    def look(self, stage: Stage, room: RoomRef, shape: Shape, chunks: Sequence[Chunk]) -> None:
-        """Digest ``chunks`` of a room, which this side believes to have ``shape``."""
+    def look(
+        self,
+        stage: Stage,
+        room: RoomRef,
+        shape: Shape,
+        chunks: Sequence[Chunk],
+        signalled_at: float | None = None,
+    ) -> None:
+        """Digest ``chunks`` of a room, which this side believes to have ``shape``.
+
+        ``signalled_at``: when the transfer was said to be done, in seconds of the wall clock.
+        """
         self._agent.observe(
             Look(
                 room=room.order.room,
@@ -101,6 +105,9 @@ class Instrument:
                 trace=room.order.trace,
                 peer=room.peer,
                 tokens=shape.tokens,
+                signalled_at=signalled_at,
+                # In host memory the digest is done when the call returns, and pages are freed later.
+                owned=Owned.yes,
                 components=[self._component(chunk, shape) for chunk in chunks],
             )
         )

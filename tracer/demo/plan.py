@@ -9,7 +9,7 @@ from enum import Enum
 import msgspec
 from msgspec import Struct
 
-from tracer.demo.geometry import Geometry
+from tracer.demo.geometry import Geometry, shape_of
 
 
 class Fault(str, Enum):
@@ -76,7 +76,8 @@ class Mix:
 def make_plan(mix: Mix, geometry: Geometry) -> list[PlannedRoom]:
     """Plan the rooms of a demo in the order in which they are opened.
 
-    Raises ``ValueError`` if the mix leaves no room intact, or for a rate outside 0 to 1.
+    Raises ``ValueError`` if the mix leaves no room intact or does not fit into the pools, or for a rate
+    outside 0 to 1.
     """
     if not 0 <= mix.rate <= 1:
         raise ValueError(f"rate={mix.rate}: a share between 0 and 1")
@@ -87,8 +88,16 @@ def make_plan(mix: Mix, geometry: Geometry) -> list[PlannedRoom]:
             f"rooms={mix.rooms}: {damaged} with a fault and at least 1 intact one need {damaged + 1}; "
             "ask for more rooms, a lower rate or fewer faults"
         )
+    faults = [kinds[i % len(kinds)] for i in range(damaged)]
+    stuck = faults.count(Fault.never_sent)
+    largest = shape_of(max(mix.max_tokens, *_least(geometry).values()), geometry).pages
+    if stuck + largest >= geometry.pool_pages:
+        raise ValueError(
+            f"max_tokens={mix.max_tokens}, rooms={mix.rooms}: a room of {largest} pages and {stuck} "
+            f"pages that are never sent do not fit into the pool's {geometry.pool_pages - 1}; ask for fewer"
+        )
     rng = random.Random(mix.seed)  # noqa: S311 - a plan that can be repeated, nothing secret
-    order = _arrange([kinds[i % len(kinds)] for i in range(damaged)], mix.rooms - damaged, rng)
+    order = _arrange(faults, mix.rooms - damaged, rng)
     plan: list[PlannedRoom] = []
     for fault in order:
         room = _room(len(plan), fault, mix.max_tokens, geometry, rng)
@@ -129,6 +138,8 @@ def _tokens(index: int, fault: Fault | None, max_tokens: int, geometry: Geometry
     """Mostly short, some long, as prompts are; the first room has a single token."""
     if index == 0:
         return 1
+    if fault is Fault.never_sent:
+        return rng.randint(1, geometry.rows)  # one page, since nobody ever frees it
     least = _least(geometry).get(fault, 1) if fault else 1
     long = rng.random() < 0.2
     most = max(least, max_tokens if long else min(max_tokens, 1500))

@@ -39,7 +39,7 @@ class Result(Struct, frozen=True, kw_only=True):
     rows: list[Row]
     outcomes: list[Outcome]
     workers: dict[str, Finished]
-    #: KV bytes that NIXL moved between the processes, by its own telemetry.
+    #: Bytes that NIXL moved between the processes, by its own telemetry.
     bytes_moved: int
     seconds: float
     collector: str
@@ -133,9 +133,9 @@ def _totals(result: Result) -> str:
     matches = [o for o in result.outcomes if o.verdict is Verdict.match]
     full = sum(o.coverage is Coverage.full for o in matches)
     pids = ", ".join(f"{name} {worker.pid}" for name, worker in result.workers.items())
+    moved = f"{result.bytes_moved / 1e6:.0f} MB moved by NIXL between processes"
     return (
-        f"{len(result.outcomes)} transfers, {result.bytes_moved / 1e6:.0f} MB moved by NIXL over loopback, "
-        f"in {result.seconds:.1f} s.\n"
+        f"{len(result.outcomes)} transfers, {moved}, in {result.seconds:.1f} s.\n"
         f"{full} of {len(matches)} matches at full coverage: every page of every layer was read.\n"
         f"Processes: {pids}."
     )
@@ -147,7 +147,8 @@ def show_next(result: Result, console: Console) -> None:
     bad = bad or next((o for o in result.outcomes if o.fault is not None), result.outcomes[0])
     where = f"?deployment={result.deployment}"
     lines = [
-        f"curl -sS '{result.collector}/rooms/{bad.room}{where}'    # {_kind(bad.fault)}",
+        f"pd-tracer room {bad.room} --url {result.collector}    # {_kind(bad.fault)}",
+        f"curl -sS '{result.collector}/rooms/{bad.room}{where}'",
         f"curl -sS '{result.collector}/rooms{where}&verdict=mismatch'",
         f"curl -sS '{result.collector}/summary{where}'",
         f"curl -sS {result.collector}/metrics",

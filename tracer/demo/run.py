@@ -19,7 +19,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from tracer.demo.children import ChildError, Children, messages
 from tracer.demo.collector import DEADLINE_S, Collector, RoomAnswer
 from tracer.demo.expect import judge
-from tracer.demo.geometry import Geometry, shape_of
+from tracer.demo.geometry import Geometry
 from tracer.demo.plan import Fault, Mix, PlannedRoom, make_plan
 from tracer.demo.report import Result, show, show_next, summarise
 from tracer.demo.workers import DEPLOYMENT, Traffic, start_workers
@@ -90,10 +90,6 @@ def _geometry(options: DemoOptions) -> Geometry:
     geometry = Geometry(layers=options.layers)
     if not 1 <= options.layers <= 64:
         raise ValueError(f"layers={options.layers}: 1 to 64")
-    pages = shape_of(options.mix.max_tokens, geometry).pages
-    if pages >= geometry.pool_pages:
-        most = (geometry.pool_pages - 1) * geometry.rows
-        raise ValueError(f"max_tokens={options.mix.max_tokens}: the pools hold {most}")
     return geometry
 
 

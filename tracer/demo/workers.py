@@ -5,7 +5,6 @@ from __future__ import annotations
 from tracer.demo.children import Child, Children
 from tracer.demo.faults import Aim
 from tracer.demo.geometry import INDEX_K, KV, Geometry
-from tracer.demo.link import ENVIRONMENT
 from tracer.demo.messages import Closed, Finished, FromWorker, Injected, Peers, Ready, WorkerConfig
 from tracer.demo.plan import DECODE, PREFILL, PREFILL_WITHOUT_INDEX, Mix, PlannedRoom
 
@@ -49,7 +48,7 @@ def start_workers(
     workers = []
     for number, (server, side, listed) in enumerate(wanted):
         # One thread each: three workers and a collector share few cores.
-        child = children.start(server, ["-m", "tracer.demo.worker"], {"OMP_NUM_THREADS": "1"} | ENVIRONMENT)
+        child = children.start(server, ["-m", "tracer.demo.worker"], {"OMP_NUM_THREADS": "1"})
         child.tell(
             WorkerConfig(
                 server=server,
