@@ -35,6 +35,7 @@ def handle_problems(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(TooSlowError, _too_slow)
     app.add_exception_handler(SQLAlchemyError, _database)
+    app.add_exception_handler(Exception, _fault)
 
 
 def _answer(status: int, problem: Problem, headers: Mapping[str, str] | None = None) -> Response:
@@ -84,3 +85,12 @@ def _database(request: Request, error: Exception) -> Response:
         hint="try again; /readyz says what is wrong",
     )
     return _answer(503, problem, {"Retry-After": str(_RETRY_AFTER_S)})
+
+
+def _fault(_request: Request, error: Exception) -> Response:
+    """A fault of ours. The server logs it with its traceback, which is nothing for an answer."""
+    problem = Problem(
+        error=f"a fault in the collector ({type(error).__name__})",
+        hint="its log says more; please report it",
+    )
+    return _answer(500, problem)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from pd_tracer_hooks.wire import Coverage, Owned, Side
 from tracer.api.models.base import Model
+from tracer.api.models.room_example import ROOM
 from tracer.join.model import Cause, Verdict
 
 
@@ -123,6 +124,8 @@ class Reporter(Model):
 
 class Room(Model):
     """One room: its verdict, and everything that it rests on."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [ROOM]})
 
     room: str
     deployment: str

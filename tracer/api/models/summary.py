@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pydantic import ConfigDict, Field
 
 from tracer.api.models.base import Model
 from tracer.join.model import Verdict
+
+_COUNTED: dict[str, Any] = {
+    "counts": {"match": 111, "mismatch": 1},
+    "compared": 112,
+    "match_ratio": 0.9910714285714286,
+    "mismatch_ratio": 0.008928571428571428,
+}
+_FINE: dict[str, Any] = {"counts": {"match": 112}, "compared": 112, "match_ratio": 1.0, "mismatch_ratio": 0.0}
 
 
 class Tally(Model):
@@ -50,15 +60,21 @@ class Summary(Model):
                     "window_s": 900.0,
                     "since": 1763999100.0,
                     "until": 1764000007.5,
-                    "deployment": None,
-                    "rooms": {
-                        "counts": {"match": 111, "mismatch": 1},
-                        "compared": 112,
-                        "match_ratio": 0.9910714285714286,
-                        "mismatch_ratio": 0.008928571428571428,
-                    },
-                    "components": [],
-                    "pairs": [],
+                    "deployment": "docs",
+                    "rooms": _COUNTED,
+                    "components": [{"component": "index_k", **_COUNTED}, {"component": "kv", **_FINE}],
+                    "pairs": [
+                        {
+                            "deployment": "docs",
+                            "prefill": "P0",
+                            "decode": "D0",
+                            "rooms": _COUNTED,
+                            "components": [
+                                {"component": "index_k", **_COUNTED},
+                                {"component": "kv", **_FINE},
+                            ],
+                        }
+                    ],
                     "pending": {"rooms": 3, "oldest_age_s": 0.4},
                 }
             ]

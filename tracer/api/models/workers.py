@@ -40,12 +40,24 @@ class Worker(Model):
                     "server": "D0",
                     "rank": 0,
                     "boot": "b1",
+                    "engine": "sglang",
+                    "engine_version": "0.5.6",
+                    "run": "kv=bf16,graph=on",
+                    "aliases": ["10.0.0.2:8998"],
                     "first_seen": 1764000000.01,
                     "last_seen": 1764000000.21,
                     "age_s": 7.3,
-                    "heartbeat": None,
-                    "drops": {},
-                    "manifest": None,
+                    "heartbeat": {"state": "active", "uptime_s": 3600.0, "queued": 0, "faults": 0},
+                    "drops": {"queue_full": 2},
+                    "manifest": [
+                        {
+                            "name": "index_k",
+                            "moved": True,
+                            "layers": 41,
+                            "memory": "device",
+                            "signature": "cfd893a7291743bc",
+                        }
+                    ],
                 }
             ]
         }
