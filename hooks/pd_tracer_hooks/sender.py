@@ -40,6 +40,7 @@ class _Batch(msgspec.Struct, omit_defaults=True):
     observations: list[msgspec.Raw] = []
     events: list[msgspec.Raw] = []
     manifests: list[msgspec.Raw] = []
+    details: list[msgspec.Raw] = []
     heartbeat: Heartbeat | None = None
     drops: dict[str, int] = {}
 
@@ -172,6 +173,7 @@ class Sender:
                 observations=lists[RecordKind.observations],
                 events=lists[RecordKind.events],
                 manifests=lists[RecordKind.manifests],
+                details=lists[RecordKind.details],
                 heartbeat=self._reporter.heartbeat(),
                 drops=self._drops.counts(),
             )

@@ -201,6 +201,29 @@ class Event(_Record, kw_only=True, frozen=True):
     component: Text = ""
 
 
+class Detail(_Record, kw_only=True, frozen=True):
+    """The page digests behind one component of an earlier observation, sent because they were wanted.
+
+    ``digests`` and ``order_free`` hold layers x pages, layer after layer, pages in the order of ``runs``.
+    ``gone``: the worker no longer has them (the reason says why), so nothing more will come.
+    """
+
+    room: RoomId
+    keys: Annotated[list[Hex64], Meta(max_length=256)] = []
+    stage: Stage
+    look: Annotated[int, Meta(ge=0, le=255)] = 0
+    seq: Count
+    at: Seconds
+    component: Name
+    layers: Annotated[list[LayerId], Meta(max_length=MAX_LAYERS)] = []
+    runs: Annotated[list[Run], Meta(max_length=4096)] = []
+    digests: U64s = U64s()
+    #: Order-free sums (M) of the same cells, where the worker has them.
+    order_free: U64s = U64s()
+    gone: bool = False
+    reason: LongText = ""
+
+
 class ManifestComponent(_Record, kw_only=True, frozen=True):
     """One component of a worker's pool."""
 
@@ -243,6 +266,8 @@ class Report(_Record, kw_only=True, frozen=True):
     observations: list[Observation] = []
     events: list[Event] = []
     manifests: list[Manifest] = []
+    #: Page digests that the collector asked for.
+    details: list[Detail] = []
     heartbeat: Heartbeat | None = None
     #: Records lost in this worker since its boot, by reason. Cumulative.
     drops: Annotated[dict[Name, Count], Meta(max_length=64)] = {}
@@ -254,6 +279,7 @@ class RecordKind(str, Enum):
     observations = "observations"
     events = "events"
     manifests = "manifests"
+    details = "details"
 
 
 class Refusal(_Record, kw_only=True, frozen=True):
@@ -266,11 +292,20 @@ class Refusal(_Record, kw_only=True, frozen=True):
 
 
 class Want(_Record, kw_only=True, frozen=True):
-    """Something the collector asks a worker for. Unknown kinds are ignored by the worker."""
+    """Something the collector asks a worker for, repeated in its answers until it comes or expires.
+
+    ``kind`` is text so that a worker ignores kinds that it does not know. ``detail``: the page digests of a
+    room (``stages`` empty: of all its looks). ``deep``: all stages and full coverage until ``until``
+    (seconds since the epoch by the collector's clock; ``for_s`` is the same as seconds from now).
+    """
 
     kind: str
     room: str = ""
     keys: list[str] = []
+    component: str = ""
+    stages: list[str] = []
+    until: float = 0.0
+    for_s: float = 0.0
 
 
 class Answer(Struct, kw_only=True, frozen=True):
