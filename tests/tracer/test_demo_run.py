@@ -140,6 +140,26 @@ def test_keeps_the_collector_until_told(running: subprocess.Popen[str], how: sig
     assert not any(os.path.exists(f"/proc/{pid}") for pid in started)
 
 
+def test_nothing_outlives_a_demo_that_is_killed(running: subprocess.Popen[str]) -> None:
+    assert running.stdout is not None
+    assert any("stays at http://127.0.0.1:" in line for line in iter(running.stdout.readline, ""))
+    started = children_of(running.pid)
+    running.kill()
+    running.wait(20)
+    deadline = time.monotonic() + 20
+    while alive := [pid for pid in started if os.path.exists(f"/proc/{pid}") and not _ended(pid)]:
+        assert time.monotonic() < deadline, alive
+        time.sleep(0.05)
+
+
+def _ended(pid: int) -> bool:
+    """Whether the process is over, and only waits for whoever inherited it to take note."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
 def test_a_worker_that_dies_ends_the_demo(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

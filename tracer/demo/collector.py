@@ -40,7 +40,7 @@ class Collector:
         self.url = f"http://127.0.0.1:{self.port}"
         self.child: Child = children.start(
             "collector",
-            ["-m", "tracer.cli.main", "serve"],
+            ["-m", "tracer.demo.serve"],
             {
                 "PD_TRACER_HOST": "127.0.0.1",
                 "PD_TRACER_PORT": str(self.port),

@@ -79,6 +79,7 @@ class Prefill:
         """Serve one decode worker until it says goodbye."""
         with socket.create_server(("127.0.0.1", 0)) as server:
             self._pipes.say(Ready(pid=os.getpid(), port=server.getsockname()[1]))
+            self._pipes.wait(server)
             connection, _ = server.accept()
         self._channel = Channel(connection)
         self._channel.send(

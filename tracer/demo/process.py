@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import socket
 import sys
 from collections.abc import Sequence
 from typing import TypeVar
@@ -53,8 +54,14 @@ class Pipes:
 
         Raises :class:`OrphanedError` when the starter is gone.
         """
-        readable, _, _ = select.select(
-            [0, *(channel.fileno() for channel in channels)], [], [], _IDLE_S if idle else 0
-        )
+        self._select([channel.fileno() for channel in channels], _IDLE_S if idle else 0)
+
+    def wait(self, server: socket.socket) -> None:
+        """Block until somebody connects to ``server``. Raises :class:`OrphanedError` as well."""
+        self._select([server.fileno()], None)
+
+    @staticmethod
+    def _select(descriptors: list[int], timeout: float | None) -> None:
+        readable, _, _ = select.select([0, *descriptors], [], [], timeout)
         if 0 in readable:
             raise OrphanedError("the starting process is gone")

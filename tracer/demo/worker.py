@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+from contextlib import suppress
 
 from tracer.demo.messages import Trouble, WorkerConfig
 from tracer.demo.process import OrphanedError, Pipes
@@ -27,7 +28,8 @@ def main() -> int:
         return 3
     except Exception as error:
         traceback.print_exc()
-        pipes.say(Trouble(text=f"{type(error).__name__}: {error}"))
+        with suppress(BrokenPipeError):
+            pipes.say(Trouble(text=f"{type(error).__name__}: {error}"))
         return 1
     return 0
 
