@@ -45,6 +45,7 @@ from pd_tracer_hooks.wire import (
     ManifestComponent,
     Observation,
     RecordKind,
+    Setup,
     Stage,
     Want,
     Worker,
@@ -97,7 +98,7 @@ class Agent:
         )
         self._make_transport = transport or (lambda: HttpTransport(settings.url))
         self._on_wanted = on_wanted
-        self._manifest: tuple[tuple[Pool, ...], frozenset[str] | None] | None = None
+        self._manifest: tuple[tuple[Pool, ...], frozenset[str] | None, Setup | None] | None = None
         self._fresh()
         _agents.add(self)
 
@@ -142,14 +143,16 @@ class Agent:
             self._sender.start()
             self._send_manifest()
 
-    def manifest(self, pools: Iterable[Pool], *, moved: Collection[str] | None = None) -> None:
+    def manifest(
+        self, pools: Iterable[Pool], *, moved: Collection[str] | None = None, setup: Setup | None = None
+    ) -> None:
         """Say what this worker holds, and which of it the transfer moves (None: all). Once, at attach.
 
         Makes the backend ready for the pools too, which may take seconds on a GPU.
         """
         with self._guard:
             kept = tuple(pools)
-            self._manifest = kept, None if moved is None else frozenset(moved)
+            self._manifest = kept, None if moved is None else frozenset(moved), setup
             if self._running:
                 self._send_manifest()
             else:
@@ -322,7 +325,7 @@ class Agent:
     def _send_manifest(self) -> None:
         if self._manifest is None:
             return
-        pools, moved = self._manifest
+        pools, moved, setup = self._manifest
         components = []
         for pool in pools:
             fields = self._plan.signature_fields(pool)
@@ -335,7 +338,7 @@ class Agent:
                     moved=moved is None or pool.component in moved,
                 )
             )
-        record = Manifest(seq=next(self._seq), at=time.time(), components=components)
+        record = Manifest(seq=next(self._seq), at=time.time(), components=components, setup=setup)
         if not self._outbox.put_reserved(Queued(RecordKind.manifests, encode(record))):
             self._drops.add(Drop.queue_full)
 

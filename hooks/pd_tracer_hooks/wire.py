@@ -88,6 +88,8 @@ class EventKind(str, Enum):
     sampled_out = "sampled_out"
     dropped = "dropped"
     freed = "freed"
+    #: The engine's own checksum of the request was compared; the reason says what came of it.
+    checked = "checked"
 
 
 class HooksState(str, Enum):
@@ -237,12 +239,28 @@ class ManifestComponent(_Record, kw_only=True, frozen=True):
     memory: Text = "device"
 
 
+class Setup(_Record, kw_only=True, frozen=True):
+    """How the hooks stand in a worker: what they attached to, and what the worker was started with."""
+
+    #: Functions of the engine that are hooked.
+    attached: Annotated[list[Text], Meta(max_length=256)] = []
+    #: Those that are not, and why.
+    missing: Annotated[dict[Text, LongText], Meta(max_length=256)] = {}
+    #: Hooked functions whose source is none that is known.
+    changed: Annotated[list[Text], Meta(max_length=256)] = []
+    #: What is not traced, and why.
+    notes: Annotated[dict[Text, LongText], Meta(max_length=256)] = {}
+    #: The worker's settings by name, secrets left out.
+    config: Annotated[dict[Text, LongText], Meta(max_length=2048)] = {}
+
+
 class Manifest(_Record, kw_only=True, frozen=True):
     """What a worker's pool has and what its transfer moves, sent once at attach."""
 
     seq: Count
     at: Seconds
     components: Annotated[list[ManifestComponent], Meta(max_length=64)]
+    setup: Setup | None = None
 
 
 class Heartbeat(_Record, kw_only=True, frozen=True):

@@ -196,6 +196,20 @@ def worker(row: WorkerRow, now: float) -> who.Worker:
         heartbeat=_heartbeat(row),
         drops=row.drops,
         manifest=manifest,
+        setup=_setup(row),
+    )
+
+
+def _setup(row: WorkerRow) -> who.Setup | None:
+    setup = row.manifest.setup if row.manifest is not None else None
+    if setup is None:
+        return None
+    return who.Setup(
+        attached=setup.attached,
+        missing=setup.missing,
+        changed=setup.changed,
+        notes=setup.notes,
+        config=setup.config,
     )
 
 

@@ -121,7 +121,7 @@ def _latest(openings: Sequence[Opening], entry: Entry) -> Opening | None:
 def _stands_for_opened(record: Observation | Event) -> bool:
     """Whether a record shows that a transfer was opened, although its ``opened`` is not here."""
     if isinstance(record, Event):
-        return record.kind not in (EventKind.freed, EventKind.started)
+        return record.kind not in (EventKind.freed, EventKind.started, EventKind.checked)
     return record.stage is not Stage.allocate
 
 

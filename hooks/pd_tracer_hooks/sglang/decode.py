@@ -93,6 +93,25 @@ class Decode:
                 self._session.event(EventKind.retracted, transfer, "retracted for want of memory")
         return result
 
+    def checksums(self, call: Call, original: Callable[[], Any]) -> Any:
+        """Around the engine's own comparison of a request's checksum, where it is switched on.
+
+        It drops the requests that differ from the batch. That comes before ``admit``, so what is known of
+        such a room is what was seen at ``receive``.
+        """
+        batch = call["batch"]
+        if getattr(call["self"], "kv_checksum_computer", None) is None:
+            return original()
+        expected = [(req, int(getattr(req, "expected_kv_checksum", 0) or 0)) for req in batch.reqs]
+        result = original()
+        kept = {id(req) for req in batch.reqs}
+        for req, value in expected:
+            transfer, _ = self._of(req)
+            if transfer is not None and not transfer.checked:
+                transfer.checked = True
+                self._session.event(EventKind.checked, transfer, _checksum_result(value, id(req) in kept))
+        return result
+
     def _recheck(self, transfer: Transfer, look: int) -> None:
         if not transfer.lost and not transfer.ended:
             self._session.observe_whole(transfer, Stage.recheck, look=look, settled_rows_only=True)
@@ -132,3 +151,9 @@ class Decode:
             states=as_states(call.get("state_indices")),
             complete=True,
         )
+
+
+def _checksum_result(expected: int, kept: bool) -> str:
+    if not kept:
+        return "engine checksum: mismatch, the engine aborted the request"
+    return "engine checksum: match" if expected else "engine checksum: skipped, prefill sent none to compare"

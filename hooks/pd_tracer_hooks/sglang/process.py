@@ -6,7 +6,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,17 +23,19 @@ from pd_tracer_hooks.sglang.pools import Inventory, take_inventory
 from pd_tracer_hooks.sglang.session import Session
 from pd_tracer_hooks.sglang.sources import SourceTree
 from pd_tracer_hooks.sglang.targets import Of, Target, rows
-from pd_tracer_hooks.wire import Side
+from pd_tracer_hooks.wire import Setup, Side
 
 log = logging.getLogger("pd_tracer_hooks")
+
+
+#: (manager, scheduler, inventory, side) to an agent that is not started, and what was found on the way.
+MakeAgent = Callable[[Any, Any, Inventory, Side], "tuple[Agent, Described]"]
 
 
 class Process:
     """The hooks of one process. Sessions come and go with the engine's transfer managers."""
 
-    def __init__(
-        self, version: str, installer: Installer, guard: Guard, make_agent: Callable[..., Any]
-    ) -> None:
+    def __init__(self, version: str, installer: Installer, guard: Guard, make_agent: MakeAgent) -> None:
         self.version = version
         self.session: Session | None = None
         self.attachments: list[Attachment] = []
@@ -132,7 +134,7 @@ class Process:
         others = (getattr(scheduler, "req_to_token_pool", None), getattr(queue, "req_to_token_pool", None))
         draft = getattr(queue, "draft_token_to_kv_pool", None)
         inventory = take_inventory(kv_args, pool, draft, others, identity.heads_of(pool, scheduler))
-        agent = self._make_agent(manager, scheduler, inventory, side)
+        agent, described = self._make_agent(manager, scheduler, inventory, side)
         session = Session(
             side=side,
             agent=agent,
@@ -145,8 +147,19 @@ class Process:
         agent.manifest(
             [component.pool for component in inventory.components],
             moved={component.name for component in inventory.moved},
+            setup=self._setup(inventory, described),
         )
         return session
+
+    def _setup(self, inventory: Inventory, known: Described) -> Setup:
+        last = {item.path: item for item in self.attachments}
+        return Setup(
+            attached=[path for path, item in last.items() if item.attached],
+            missing={path: item.reason for path, item in last.items() if not item.attached},
+            changed=known.changed,
+            notes=inventory.notes,
+            config=known.config,
+        )
 
     def _take_out(self, reason: str) -> None:
         session, self.session = self.session, None
@@ -223,6 +236,14 @@ def current() -> Process | None:
     return _process
 
 
+@dataclass(frozen=True)
+class Described:
+    """What was found out on the way to an agent: changed functions, and the worker's settings."""
+
+    changed: list[str]
+    config: dict[str, str]
+
+
 class AgentMaker:
     """Makes the agent of a side, once the engine's manager tells who this worker is."""
 
@@ -231,7 +252,9 @@ class AgentMaker:
         self._tree = tree
         self._version = version
 
-    def __call__(self, manager: Any, scheduler: Any, inventory: Inventory, side: Side) -> Agent:
+    def __call__(
+        self, manager: Any, scheduler: Any, inventory: Inventory, side: Side
+    ) -> tuple[Agent, Described]:
         """Describe the worker and start nothing yet."""
         args = getattr(scheduler, "server_args", None) or getattr(manager, "server_args", None)
         kv_args = manager.kv_args
@@ -242,6 +265,7 @@ class AgentMaker:
         names = [identity.transfer_name(manager)]
         if side is Side.prefill:
             names += identity.bootstrap_aliases(args, manager)
+        findings = self._findings(manager)
         worker = describe_worker(
             settings,
             side=side,
@@ -253,11 +277,13 @@ class AgentMaker:
             nic=str(getattr(kv_args, "ib_device", None) or "")[:256],
             engine="sglang",
             engine_version=self._version,
-            fingerprint=combined(self._findings(manager)),
+            fingerprint=combined(findings),
             config_hash=config_snapshot.hash_of(snapshot),
             aliases=[name for name in dict.fromkeys(names) if name],
         )
-        return Agent(settings, worker, model_layers=_model_layers(scheduler, inventory))
+        changed = [finding.path for finding in findings if finding.fit is Fit.changed]
+        agent = Agent(settings, worker, model_layers=_model_layers(scheduler, inventory))
+        return agent, Described(changed, snapshot)
 
     def _findings(self, manager: Any) -> list[Finding]:
         findings = examine(self._tree, self._version, Recorded.load(), [backend_name(manager)])

@@ -41,6 +41,7 @@ class Transfer:
     complete: bool = False
     received: bool = False
     admitted: bool = False
+    checked: bool = False
     ended: bool = False
     #: The room gave its pages back.
     lost: bool = False

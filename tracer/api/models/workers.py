@@ -18,6 +18,16 @@ class HeldComponent(Model):
     signature: str
 
 
+class Setup(Model):
+    """How the hooks stand in a worker's engine."""
+
+    attached: list[str] = Field(description="Functions of the engine that are hooked")
+    missing: dict[str, str] = Field(description="Those that are not, and why")
+    changed: list[str] = Field(description="Hooked functions whose source is none that is known")
+    notes: dict[str, str] = Field(description="What is not traced, and why")
+    config: dict[str, str] = Field(description="What the worker was started with; secrets are left out")
+
+
 class Heartbeat(Model):
     """The hooks' own state."""
 
@@ -87,6 +97,7 @@ class Worker(Model):
     heartbeat: Heartbeat | None
     drops: dict[str, int] = Field(description="Records lost since this boot, by reason")
     manifest: list[HeldComponent] | None = Field(description="null: this boot has not sent one")
+    setup: Setup | None = Field(None, description="null: its hooks do not say")
 
 
 class Workers(Model):
