@@ -92,3 +92,25 @@ class Rooms:
         """A snapshot of the transfers in flight."""
         with self._lock:
             return iter(list(self._transfers.values()))
+
+
+class OwnedAt:
+    """Whether a transfer owned its pages at the moment of one look.
+
+    The answer is asked for when the digest is picked up. A digest that was computed at once was done long
+    before: :meth:`freeze` then keeps the answer of that moment, whatever is freed before the pick-up.
+    """
+
+    __slots__ = ("_frozen", "_transfer")
+
+    def __init__(self, transfer: Transfer) -> None:
+        self._transfer = transfer
+        self._frozen: Owned | None = None
+
+    def freeze(self) -> None:
+        """The digest is done: what holds now is the answer."""
+        self._frozen = self._transfer.owned()
+
+    def __call__(self) -> Owned:
+        """What :meth:`freeze` kept, else what holds now."""
+        return self._frozen if self._frozen is not None else self._transfer.owned()

@@ -16,7 +16,7 @@ from pd_tracer_hooks.sglang.later import Job, Later
 from pd_tracer_hooks.sglang.observing import main_looks, runs_of, state_looks
 from pd_tracer_hooks.sglang.pools import Inventory
 from pd_tracer_hooks.sglang.prefill import Prefill
-from pd_tracer_hooks.sglang.rooms import Rooms, Transfer
+from pd_tracer_hooks.sglang.rooms import OwnedAt, Rooms, Transfer
 from pd_tracer_hooks.wire import EventKind, Side, Stage
 
 if TYPE_CHECKING:
@@ -52,12 +52,13 @@ class Session:
         #: What was not looked at, by reason.
         self.lost: dict[str, int] = {}
         self.rooms = Rooms(self._lost)
-        host_pools = all(
+        #: Digests of host memory are computed within the call that asks for them.
+        self._host_pools = all(
             on_host(tensor) for component in inventory.moved for tensor in component.pool.buffers.values()
         )
         # Frees of a device's pages are not readable on the host. Decode's pages are nobody else's, so
         # there the end of the request tells; prefill's may be shared, or duplicates that go early.
-        self.owners = PageOwners(tracked=host_pools or side is Side.decode)
+        self.owners = PageOwners(tracked=self._host_pools or side is Side.decode)
         self.later = Later(self._run_later, self._lost)
         self.stages = frozenset(Stage) - {Stage.allocate}
         self.prefill = Prefill(self)
@@ -174,6 +175,7 @@ class Session:
     ) -> None:
         if not looks:
             return
+        owned = OwnedAt(transfer)
         tokens = None if transfer.seq_len is None else max(transfer.seq_len - transfer.prefix, 0)
         self.agent.observe(
             Look(
@@ -186,10 +188,12 @@ class Session:
                 peer=transfer.peer,
                 tokens=tokens,
                 signalled_at=signalled_at,
-                owned=transfer.owned,
+                owned=owned,
                 components=looks,
             )
         )
+        if self._host_pools:
+            owned.freeze()
 
     def _run_later(self, job: Job) -> None:
         try:
