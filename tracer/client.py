@@ -18,7 +18,7 @@ import httpx
 from tracer import __version__
 
 if TYPE_CHECKING:
-    from tracer.api.models import Room, RoomPage, Summary, Workers
+    from tracer.api.models import Culprits, Room, RoomPage, Summary, Workers
 
 DEFAULT_URL = "http://127.0.0.1:8400"
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
@@ -149,6 +149,19 @@ class Client:
             return Summary.model_validate_json(body)
 
         return Reply(self._get("/summary", {"window": window, "deployment": deployment}), parse)
+
+    def culprits(
+        self, window: str | None = None, deployment: str | None = None, limit: int | None = None
+    ) -> Reply[Culprits]:
+        """``GET /culprits``."""
+
+        def parse(body: bytes) -> Culprits:
+            from tracer.api.models import Culprits  # noqa: PLC0415
+
+            return Culprits.model_validate_json(body)
+
+        params: Params = {"window": window, "deployment": deployment, "limit": limit}
+        return Reply(self._get("/culprits", params), parse)
 
     def workers(self, **filters: Value | Sequence[str] | None) -> Reply[Workers]:
         """``GET /workers``; filters as docs/api.md lists them."""

@@ -62,7 +62,7 @@ def _in_json(struct: type[msgspec.Struct], swaps: dict[Any, Any]) -> type[msgspe
 
 def _components() -> tuple[list[dict[str, Any]], dict[str, Any]]:
     swaps: dict[Any, Any] = {U64s: _Sums}
-    for struct in (wire.ComponentDigest, wire.Observation, wire.Report):
+    for struct in (wire.ComponentDigest, wire.Observation, wire.Detail, wire.Report):
         swaps[struct] = _in_json(struct, swaps)
     refs, named = msgspec.json.schema_components(
         (swaps[wire.Report], wire.Answer, wire.Problem), ref_template=_REF

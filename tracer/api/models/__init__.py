@@ -5,9 +5,20 @@ collector's clock, unless a field says otherwise. Nothing here imports FastAPI: 
 """
 
 from tracer.api.models.base import Choices, Problem
+from tracer.api.models.culprits import Culprits
 from tracer.api.models.room import Room
 from tracer.api.models.rooms import RoomPage, RoomSummary
 from tracer.api.models.summary import Summary
 from tracer.api.models.workers import Worker, Workers
 
-__all__ = ["Choices", "Problem", "Room", "RoomPage", "RoomSummary", "Summary", "Worker", "Workers"]
+__all__ = [
+    "Choices",
+    "Culprits",
+    "Problem",
+    "Room",
+    "RoomPage",
+    "RoomSummary",
+    "Summary",
+    "Worker",
+    "Workers",
+]
