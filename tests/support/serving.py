@@ -16,6 +16,7 @@ from sqlalchemy import text
 
 from pd_tracer_hooks import wire
 from tracer.app import create_app
+from tracer.cli.serve import listen
 from tracer.collector import Collector
 from tracer.settings import Settings
 
@@ -69,7 +70,7 @@ class Server:
 def serve(settings: Settings) -> Iterator[Server]:
     """Run a collector until the block ends; then it has drained its queue."""
     app = create_app(settings)
-    listener = socket.create_server(("127.0.0.1", settings.port))
+    listener = listen("127.0.0.1", settings.port)
     config = uvicorn.Config(app, log_config=None, lifespan="on", timeout_graceful_shutdown=10)
     running = uvicorn.Server(config)
     started = threading.Event()

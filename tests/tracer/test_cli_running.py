@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -22,6 +23,7 @@ import tracer
 from tracer import client
 from tracer.cli import exits, options
 from tracer.cli.main import app
+from tracer.cli.serve import listen
 from tracer.settings import Settings
 from tracer.store import migrate
 
@@ -148,6 +150,28 @@ def test_the_port_is_taken(sqlite_url: str) -> None:
     assert result.stderr.splitlines()[-1] == (
         f"pd-tracer: port {port} on 127.0.0.1 is taken: stop what listens there, or take another with --port"
     )
+
+
+def test_answers_are_sent_at_once() -> None:
+    """asyncio switches Nagle's algorithm off only where the socket names TCP as its protocol."""
+
+    async def nodelay() -> int:
+        accepted: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+        def on_connection(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            connection = writer.get_extra_info("socket")
+            accepted.set_result(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+            writer.close()
+
+        listener = listen("127.0.0.1", 0)
+        async with await asyncio.start_server(on_connection, sock=listener):
+            _, writer = await asyncio.open_connection(*listener.getsockname())
+            found = await accepted
+            writer.close()
+            await writer.wait_closed()
+            return found
+
+    assert asyncio.run(nodelay()) == 1
 
 
 WRONG = [

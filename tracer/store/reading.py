@@ -40,9 +40,8 @@ def reading(database: Database, limit_s: float = DEFAULT_LIMIT_S) -> Iterator[Co
             with connection.begin(), _sqlite_limit(connection, limit_s):
                 yield connection
             return
-        connection.execution_options(isolation_level="REPEATABLE READ")
+        connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
         with connection.begin():
-            connection.execute(text("SET TRANSACTION READ ONLY"))
             connection.execute(text(f"SET LOCAL statement_timeout = {int(limit_s * 1000)}"))
             try:
                 yield connection
