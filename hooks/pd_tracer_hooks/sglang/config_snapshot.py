@@ -38,11 +38,16 @@ def hash_of(snapshot: Mapping[str, str]) -> str:
 
 
 def _fields(server_args: Any) -> Mapping[str, Any]:
-    if dataclasses.is_dataclass(server_args):
-        return {
-            field.name: getattr(server_args, field.name, None) for field in dataclasses.fields(server_args)
-        }
-    return {name: value for name, value in vars(server_args).items() if not name.startswith("_")}
+    """The arguments as the engine resolved them: a dataclass to 0.5.18, a record of its own after."""
+    resolved = getattr(server_args, "resolved_dict", None)
+    if callable(resolved):
+        return dict(resolved())
+    names = getattr(type(server_args), "__struct_fields__", None)
+    if names is None and dataclasses.is_dataclass(server_args):
+        names = tuple(field.name for field in dataclasses.fields(server_args))
+    if names is None:
+        names = tuple(name for name in vars(server_args) if not name.startswith("_"))
+    return {name: getattr(server_args, name, None) for name in names}
 
 
 def _text(value: Any) -> str:

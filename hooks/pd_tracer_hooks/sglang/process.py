@@ -7,7 +7,6 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from pd_tracer_hooks.agent import Agent
@@ -21,7 +20,7 @@ from pd_tracer_hooks.sglang.fingerprints import Finding, Fit, Recorded, combined
 from pd_tracer_hooks.sglang.hub import Hub
 from pd_tracer_hooks.sglang.pools import Inventory, take_inventory
 from pd_tracer_hooks.sglang.session import Session
-from pd_tracer_hooks.sglang.sources import SourceTree
+from pd_tracer_hooks.sglang.sources import SourceTree, engine_tree
 from pd_tracer_hooks.sglang.targets import Of, Target, rows
 from pd_tracer_hooks.wire import Setup, Side
 
@@ -200,17 +199,6 @@ def _companions(manager: type) -> dict[Of, type]:
                 if value.__name__.endswith(f"KV{of.value}"):
                     found.setdefault(of, value)
     return found
-
-
-def engine_tree() -> tuple[SourceTree, str]:
-    """The installed engine's sources and its version. Raises ``ImportError`` where there is none."""
-    from importlib.metadata import version  # noqa: PLC0415
-    from importlib.util import find_spec  # noqa: PLC0415
-
-    spec = find_spec("sglang")
-    if spec is None or not spec.submodule_search_locations:
-        raise ImportError("sglang is not installed here")
-    return SourceTree(Path(next(iter(spec.submodule_search_locations))).parent), version("sglang")
 
 
 def attach_process(environ: Mapping[str, str] | None = None) -> Process | None:

@@ -43,6 +43,10 @@ class SourceTree:
         home, node, lines = found
         return FunctionSource(path, home, _parameters(node), fingerprint(lines, node))
 
+    def has_module(self, name: str) -> bool:
+        """Whether a module or package of that dotted name is there."""
+        return self._module(name) is not None
+
     def version(self, package: str) -> str:
         """The version of an installed distribution by its metadata folder, or an empty string."""
         for folder in sorted(self._root.glob(f"{package}-*.dist-info")):
@@ -137,3 +141,14 @@ def _parameters(node: _Function) -> tuple[str, ...]:
     if spec.kwarg:
         names.append(spec.kwarg.arg)
     return tuple(names)
+
+
+def engine_tree() -> tuple[SourceTree, str]:
+    """The installed engine's sources and its version. Raises ``ImportError`` where there is none."""
+    from importlib.metadata import version  # noqa: PLC0415 - costs a little, and is needed once
+    from importlib.util import find_spec  # noqa: PLC0415
+
+    spec = find_spec("sglang")
+    if spec is None or not spec.submodule_search_locations:
+        raise ImportError("sglang is not installed here")
+    return SourceTree(Path(next(iter(spec.submodule_search_locations))).parent), version("sglang")
