@@ -93,4 +93,5 @@ def _fault(_request: Request, error: Exception) -> Response:
         error=f"a fault in the collector ({type(error).__name__})",
         hint="its log says more; please report it",
     )
-    return _answer(500, problem)
+    # The server closes the connection after a fault; the client must not send another request on it.
+    return _answer(500, problem, {"Connection": "close"})
