@@ -88,15 +88,21 @@ def _finding(said: RoomVerdict) -> str:
         return _several([_mismatch(part) for part in parts])
     if said.verdict is Verdict.match and parts:
         return _match(parts)
-    names = join_words([visible(part.component) for part in parts[:_SHOWN]])
     words = WORDS[said.verdict]
-    named = f"{names} {words}" if said.verdict in _OF_COMPONENTS and names else words
-    reason = visible(said.reason or next((part.reason for part in parts if part.reason), ""))
-    return f"{named} ({reason.rstrip('.')})" if reason else named
+    reason = said.reason or next((part.reason for part in parts if part.reason), "")
+    if said.verdict in _OF_COMPONENTS and parts:
+        words = f"{join_words([visible(part.component) for part in parts])} {_OF_COMPONENTS[said.verdict]}"
+        # The join says of which components it speaks; that was just said.
+        reason = reason.removeprefix(f"{', '.join(part.component for part in parts)}: ")
+    return f"{words} ({visible(reason.rstrip('.'))})" if reason else words
 
 
-#: Verdicts that are found component by component, so that the components are named.
-_OF_COMPONENTS = frozenset({Verdict.count_mismatch, Verdict.incomparable, Verdict.missing_component})
+#: Verdicts that are found component by component, and what is said of these.
+_OF_COMPONENTS = {
+    Verdict.count_mismatch: "count mismatch",
+    Verdict.incomparable: "incomparable",
+    Verdict.missing_component: "missing",
+}
 
 
 def _mismatch(part: ComponentVerdict) -> str:

@@ -59,8 +59,18 @@ CASES = [
         "room X: kv count mismatch (prefill has 4 pages, decode 3), pair A→B",
     ),
     (
+        said(
+            V.incomparable,
+            part("index_k", V.incomparable),
+            part("kv", V.incomparable),
+            part("aux", V.match),
+            reason="index_k, kv: dtype differs",
+        ),
+        "room X: index_k and kv incomparable (dtype differs), pair A→B",
+    ),
+    (
         said(V.missing_component, part("index_k", V.missing_component, reason="decode never moves it")),
-        "room X: index_k missing component (decode never moves it), pair A→B",
+        "room X: index_k missing (decode never moves it), pair A→B",
     ),
     (
         said(V.missing_decode, part("kv", V.missing_decode), reason="nothing from D0 in 180 s"),

@@ -55,15 +55,13 @@ def server(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]
         yield running
 
 
-def until(server: Server, name: str, wanted: float, **labels: str) -> str:
-    """Scrape until a series has a value."""
+def until(server: Server, name: str, least: float, **labels: str) -> str:
+    """Scrape until a series has at least a value."""
     deadline = time.monotonic() + 20
-    while True:
-        text = scrape(server)
-        if value(text, name, **labels) == wanted:
-            return text
-        assert time.monotonic() < deadline, f"{name} never became {wanted}:\n{text}"
+    while (value(text := scrape(server), name, **labels) or 0) < least:
+        assert time.monotonic() < deadline, f"{name} never became {least}:\n{text}"
         time.sleep(0.02)
+    return text
 
 
 def load(server: Server) -> Iterator[str]:
