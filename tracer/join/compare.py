@@ -26,12 +26,12 @@ def differing_regions(left: SideSum, right: SideSum, coverage: Coverage) -> list
     return [name for i, name in enumerate(compared) if left.sums[i] != right.sums[i]]
 
 
-def finals(side: SideSum) -> dict[str, str]:
-    """Finals of the regions that have cells, as 16 hex digits."""
+def finals(sums: Sequence[int], cells: Sequence[int], coverage: Coverage) -> dict[str, str]:
+    """Finals of the regions that have cells, as 16 hex digits. ``sums``, ``cells``: head, tail, body."""
     shown = {}
-    for name, raw, cells in zip(REGIONS, side.sums, side.cells, strict=True):
-        if cells and (name != "body" or side.coverage is Coverage.full):
-            shown[name] = hex64(final(raw, cells))
+    for name, raw, count in zip(REGIONS, sums, cells, strict=True):
+        if count and (name != "body" or coverage is Coverage.full):
+            shown[name] = hex64(final(raw, count))
     return shown
 
 

@@ -132,7 +132,7 @@ def _compared(name: str, prefill: SideSum, decode: SideSum, scene: Scene) -> Com
         return ComponentVerdict(
             component=name,
             verdict=Verdict.match,
-            reason=_equal_text(prefill, coverage),
+            reason=equal_text(prefill.pages, prefill.k, len(prefill.layers), coverage),
             coverage=coverage,
             layers=prefill.layers,
             layers_of=layers_held(name, scene.prefill_manifest, scene.decode_manifest),
@@ -158,12 +158,13 @@ def _compared(name: str, prefill: SideSum, decode: SideSum, scene: Scene) -> Com
     )
 
 
-def _equal_text(side: SideSum, coverage: Coverage) -> str:
-    size = f"{side.pages} pages x {len(side.layers)} layers"
-    if coverage is Coverage.full or not side.pages:
+def equal_text(pages: int, k: int, layers: int, coverage: Coverage) -> str:
+    """How much was compared of a component whose sides are equal."""
+    size = f"{pages} pages x {layers} layers"
+    if coverage is Coverage.full or not pages:
         return f"equal in full ({size})"
-    ends = intervals.needed(side.pages, side.k, Coverage.ends)
-    middle = intervals.without([(0, side.pages)], ends)
+    ends = intervals.needed(pages, k, Coverage.ends)
+    middle = intervals.without([(0, pages)], ends)
     unread = f", {pages_text(middle)} not read" if middle else ""
     return f"equal at both ends ({size}{unread})"
 
@@ -176,5 +177,5 @@ def _extent(side: SideSum | None) -> SideExtent:
         pages=side.pages,
         complete=side.complete,
         signature=" ".join(side.signatures),
-        finals=finals(side) if comparable else {},
+        finals=finals(side.sums, side.cells, side.coverage) if comparable else {},
     )

@@ -23,7 +23,8 @@ from tracer.join.wording import join_words, layers_text, pages_text, workers_tex
 
 REGIONS = ("head", "tail", "body")
 
-_THREE = struct.Struct("<3Q")
+#: Head, tail and body as they stand in a part.
+SUMS = struct.Struct("<3Q")
 
 Triple = tuple[int, int, int]
 
@@ -162,10 +163,10 @@ class _Tally:
         elif owned is Owned.unknown:
             self.ownership_unknown = True
         cells = digest.cells
-        if len(digest.sums) != _THREE.size or len(cells) != len(REGIONS):
+        if len(digest.sums) != SUMS.size or len(cells) != len(REGIONS):
             self.malformed.add(part.worker)
             return
-        head, tail, body = _THREE.unpack(digest.sums)
+        head, tail, body = SUMS.unpack(digest.sums)
         self.head += head
         self.tail += tail
         self.body += body

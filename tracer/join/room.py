@@ -18,6 +18,7 @@ from tracer.join.model import (
     Verdict,
 )
 from tracer.join.patience import latest
+from tracer.join.plain import judge_plain
 from tracer.join.transfer import JudgedTransfer, judge_transfer
 from tracer.join.transfers import Draft
 from tracer.join.wording import join_words, sentences
@@ -34,6 +35,14 @@ def judge(entries: Sequence[Entry], manifests: Manifests, policy: Policy, now: f
     they are known. ``now`` and ``Entry.received`` are seconds by the collector's clock. Judging again with
     more entries, or after ``deadline``, revises the verdict. Raises ``ValueError`` without entries.
     """
+    plain = judge_plain(entries, manifests, policy, now)
+    return plain if plain is not None else judge_generally(entries, manifests, policy, now)
+
+
+def judge_generally(
+    entries: Sequence[Entry], manifests: Manifests, policy: Policy, now: float
+) -> RoomVerdict:
+    """:func:`judge` without its short way for plain rooms: what that is held against."""
     drafts = split(entries)
     if not drafts:
         raise ValueError("entries is empty: a room has a verdict from its first record on")

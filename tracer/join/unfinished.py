@@ -92,12 +92,22 @@ def _awaited(prefill: SideSum | None, decode: SideSum | None, scene: Scene) -> s
         if decode is None:
             known = [who for who in (scene.prefill_who, scene.decode_who) if " " in who]
             return f"waiting for a send ({join_words(known)})"
-        return f"waiting for a send of prefill, {decode.who} has received"
+        return only_received(decode.who)
     if not prefill.complete:
         return f"waiting for the rest of {prefill.who}'s sends: {_lacking(prefill)}"
     if decode is None:
-        return f"waiting for {scene.decode_who}'s receive, {prefill.who} has sent"
+        return only_sent(prefill.who, scene.decode_who)
     return f"waiting for the rest of {decode.who}'s receive: {_lacking(decode)}"
+
+
+def only_received(receiver: str) -> str:
+    """What is waited for when decode alone has completed a component."""
+    return f"waiting for a send of prefill, {receiver} has received"
+
+
+def only_sent(sender: str, receiver: str) -> str:
+    """What is waited for when prefill alone has completed a component."""
+    return f"waiting for {receiver}'s receive, {sender} has sent"
 
 
 def _lacking(side: SideSum) -> str:
