@@ -84,7 +84,11 @@ class Plan:
     def signature_fields(self, pool: Pool) -> dict[str, str]:
         """What must agree for digests of ``pool`` to be comparable, by name."""
         return signature_fields(
-            component=pool.component, layout=pool.layout, k=self.k, layer_choice=self.layer_choice
+            component=pool.component,
+            layout=pool.layout,
+            k=self.k,
+            layer_choice=self.layer_choice,
+            head_slice=pool.head_slice,
         )
 
     def layers(self, look: ComponentLook, room: str) -> tuple[int, ...]:

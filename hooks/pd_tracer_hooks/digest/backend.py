@@ -27,12 +27,14 @@ class Pool:
 
     ``buffers`` maps a global layer id to whatever holds that layer's pages one after another, page
     ``i`` at byte ``i * layout.page_bytes``: a contiguous torch tensor, or anything with the buffer
-    protocol. Layers that own no buffer are absent.
+    protocol. Layers that own no buffer are absent. ``head_slice`` names the heads that this rank holds, where
+    ranks hold different ones (empty: all): digests of different slices are not comparable.
     """
 
     component: str
     layout: PageLayout
     buffers: Mapping[int, Any]
+    head_slice: str = ""
 
 
 @dataclass(frozen=True)
