@@ -10,26 +10,25 @@ import msgspec
 import structlog
 from sqlalchemy import Connection
 
-from tracer.join.model import Policy, RoomVerdict, Verdict
+from tracer.join.model import Attempt, Policy, RoomVerdict, Verdict
 from tracer.join.room import judge
 from tracer.store.codec import encode_verdict
+from tracer.store.counting import FirstCounts, count_change, room_counted
 from tracer.store.manifests import Boot, ManifestBook
-from tracer.store.names import Names
+from tracer.store.names import Names, peers_of
 from tracer.store.rollups import PairKey
 from tracer.store.settle import (
     NOTHING,
-    Change,
     Count,
+    Facts,
     change,
-    counts_of,
-    coverage_of,
+    facts_of,
     latest_attempt,
     pair_of,
-    worst_components,
 )
 from tracer.store.state import RoomState
 from tracer.store.statements import Row
-from tracer.store.tally import Series, Tally
+from tracer.store.tally import Tally
 
 log = structlog.get_logger(__name__)
 
@@ -39,6 +38,9 @@ _AGAIN_S = 1.0
 _AGAIN_AFTER_FAULT_S = 60.0
 
 
+_NO_ATTEMPT = Attempt(number=0, verdict=Verdict.pending)
+
+
 @dataclass(slots=True)
 class Judged:
     """What the verdicts of a flush have to be written."""
@@ -46,6 +48,8 @@ class Judged:
     rows: list[Row] = field(default_factory=list)
     deltas: Counter[tuple[str, Count]] = field(default_factory=Counter)
     pairs: set[PairKey] = field(default_factory=set)
+    #: Rooms counted for the first time.
+    first: FirstCounts = field(default_factory=FirstCounts)
 
 
 class Judging:
@@ -78,9 +82,7 @@ class Judging:
             (
                 (state.ref[0], server)
                 for state, verdict in zip(both, verdicts, strict=True)
-                for attempt in verdict.attempts
-                for server in (attempt.prefill_server, attempt.decode_server)
-                if server not in state.servers
+                for server in peers_of(verdict, state.servers)
             ),
         )
         for index, (state, found) in enumerate(zip(both, verdicts, strict=True)):
@@ -88,6 +90,7 @@ class Judging:
             if index >= len(touched) and verdict == state.verdict and not _overdue(verdict, now):
                 continue
             self._settle(state, verdict, now, judged, tally)
+        judged.first.add_to(judged.deltas, tally)
         # One order of locks for everybody.
         judged.rows.sort(key=lambda row: row[1:3])
         return judged
@@ -111,83 +114,71 @@ class Judging:
             )
 
     def _settle(
-        self, state: RoomState, verdict: RoomVerdict, now: float, judged: Judged, tally: Tally
+        self,
+        state: RoomState,
+        verdict: RoomVerdict,
+        now: float,
+        judged: Judged,
+        tally: Tally,
     ) -> None:
-        before = state.verdict
+        before, deployment, facts = state.verdict, state.ref[0], facts_of(verdict)
         if latest_attempt(before) != latest_attempt(verdict):
             state.settled_at = None
-        changed = change(before, verdict, counted=state.settled_at is not None)
-        state.revisions += sum(not revision.component for revision in changed.revisions)
-        if state.settled_at is None and counts_of(verdict):
+        if state.settled_at is None and (before is None or before.verdict is Verdict.pending):
+            if facts.counts:
+                judged.first.add(deployment, verdict, facts)
+                if verdict.join_delay_s is not None:
+                    tally.join_delays.append(verdict.join_delay_s)
+        else:
+            changed = change(before, verdict, counted=state.settled_at is not None)
+            state.revisions += sum(not revision.component for revision in changed.revisions)
+            if changed is not NOTHING:
+                for count, amount in changed.deltas.items():
+                    judged.deltas[deployment, count] += amount
+                count_change(deployment, verdict, changed, tally)
+                if room_counted(changed) and verdict.join_delay_s is not None:
+                    tally.join_delays.append(verdict.join_delay_s)
+        if state.settled_at is None and facts.counts:
             state.settled_at = now
         state.verdict = verdict
-        deployment = state.ref[0]
-        if changed is not NOTHING:
-            for count, amount in changed.deltas.items():
-                judged.deltas[deployment, count] += amount
-            _count(deployment, verdict, changed, tally)
-        judged.pairs.update(self._pairs(state, verdict))
-        judged.rows.append(_row(state, verdict, now))
+        self._know_pairs(state, verdict, facts, judged.pairs)
+        judged.rows.append(_row(state, verdict, facts, now))
 
-    def _pairs(self, state: RoomState, verdict: RoomVerdict) -> list[PairKey]:
-        """The pair's rows, once both servers are known: an alias that nobody resolved is no server yet."""
+    def _know_pairs(self, state: RoomState, verdict: RoomVerdict, facts: Facts, pairs: set[PairKey]) -> None:
+        """Add the pair's rows once both servers are known: an alias that nobody resolved is none yet."""
         deployment = state.ref[0]
         pair = pair_of(verdict)
         for server in pair:
             if not server:
-                return []
+                return
             if server not in state.servers and not self._names.known(deployment, server):
-                return []
-        components = ("", *(part.component for part in verdict.components))
-        return [(deployment, *pair, component) for component in components]
+                return
+        for component in facts.components:
+            pairs.add((deployment, pair.prefill, pair.decode, component))
 
 
 def _overdue(verdict: RoomVerdict, now: float) -> bool:
     return verdict.deadline is not None and verdict.deadline <= now
 
 
-def _count(deployment: str, verdict: RoomVerdict, changed: Change, tally: Tally) -> None:
-    """Add what settled, and what was revised into a mismatch: an alert must see that too."""
-    risen = list(changed.first)
-    for revision in changed.revisions:
-        if not revision.component:
-            tally.revisions[revision.before.value, revision.after.value] += 1
-        if revision.after is Verdict.mismatch:
-            risen.append(Count(revision.pair, revision.component, revision.after))
-    for count in risen:
-        if count.component:
-            tally.components[Series(deployment, count.pair, (count.component, count.verdict.value))] += 1
-            continue
-        tally.rooms[Series(deployment, count.pair, (count.verdict.value,))] += 1
-        if count.verdict is Verdict.mismatch and verdict.cause is not None:
-            tally.causes[Series(deployment, count.pair, (verdict.cause.value,))] += 1
-    if any(not count.component for count in changed.first):
-        coverage = coverage_of(verdict)
-        if verdict.verdict is Verdict.match and coverage is not None:
-            tally.coverages[Series(deployment, pair_of(verdict), (coverage.value,))] += 1
-        if verdict.join_delay_s is not None:
-            tally.join_delays.append(verdict.join_delay_s)
-
-
-def _row(state: RoomState, verdict: RoomVerdict, now: float) -> Row:
+def _row(state: RoomState, verdict: RoomVerdict, facts: Facts, now: float) -> Row:
     """In the order of the columns of ``rooms``."""
-    latest = verdict.attempts[-1] if verdict.attempts else None
-    coverage = coverage_of(verdict)
+    latest = verdict.attempts[-1] if verdict.attempts else _NO_ATTEMPT
     return (
         state.day,
         *state.ref,
-        verdict.verdict.value,
+        facts.verdict,
         verdict.cause.value if verdict.cause is not None else "",
-        coverage.value if coverage is not None else "",
-        worst_components(verdict),
+        facts.coverage,
+        facts.worst,
         state.first_seen,
         state.last_seen,
         state.settled_at,
         now + _AGAIN_S if _overdue(verdict, now) else verdict.deadline,
-        latest.prefill_server if latest is not None else "",
-        latest.decode_server if latest is not None else "",
-        latest.request_prefill if latest is not None else "",
-        latest.request_decode if latest is not None else "",
+        latest.prefill_server,
+        latest.decode_server,
+        latest.request_prefill,
+        latest.request_decode,
         verdict.trace,
         state.run,
         len(verdict.attempts),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 
 import msgspec
 from sqlalchemy import Connection, select, tuple_
@@ -21,6 +21,17 @@ _MAX_NAMES = 50_000
 
 #: Deployment and name.
 Name = tuple[str, str]
+
+
+def peers_of(verdict: RoomVerdict, spoke: Container[str]) -> list[str]:
+    """Servers of the verdict's attempts that did not speak themselves, but were named."""
+    peers = []
+    for attempt in verdict.attempts:
+        if attempt.prefill_server and attempt.prefill_server not in spoke:
+            peers.append(attempt.prefill_server)
+        if attempt.decode_server and attempt.decode_server not in spoke:
+            peers.append(attempt.decode_server)
+    return peers
 
 
 class Names:
@@ -89,6 +100,8 @@ class Names:
 
     def resolve_all(self, deployment: str, verdict: RoomVerdict, spoke: set[str]) -> RoomVerdict:
         """``verdict`` with the servers of its attempts resolved, but for those that spoke themselves."""
+        if not peers_of(verdict, spoke):  # nearly always
+            return verdict
 
         def name(given: str) -> str:
             return given if not given or given in spoke else self.resolve(deployment, given)

@@ -8,10 +8,11 @@ earlier one stands.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 from pd_tracer_hooks.wire import Coverage
-from tracer.join.model import RoomVerdict, Verdict
+from tracer.join.model import ComponentVerdict, RoomVerdict, Verdict
 
 
 class Pair(NamedTuple):
@@ -114,6 +115,44 @@ def _revisions(pair: Pair, old: dict[str, Verdict], new: dict[str, Verdict]) -> 
         for component in components
         if old.get(component, pending) is not new.get(component, pending)
     ]
+
+
+class Facts(NamedTuple):
+    """What rows and counts want of a verdict. Thousands of rooms share one: it is not to be changed."""
+
+    #: As :func:`counts_of`.
+    counts: dict[str, Verdict]
+    #: The verdict and the least coverage as the columns have them.
+    verdict: str
+    coverage: str
+    #: As :func:`worst_components`.
+    worst: str
+    #: Names of the components, and the empty one for the room.
+    components: tuple[str, ...]
+
+
+def facts_of(verdict: RoomVerdict) -> Facts:
+    """The facts of a verdict; of those whose components have the same verdicts they are one object."""
+    return _facts(
+        verdict.verdict,
+        tuple([(part.component, part.verdict, part.coverage) for part in verdict.components]),
+    )
+
+
+@lru_cache(maxsize=4096)
+def _facts(verdict: Verdict, parts: tuple[tuple[str, Verdict, Coverage | None], ...]) -> Facts:
+    components = [
+        ComponentVerdict(component=name, verdict=part, coverage=coverage) for name, part, coverage in parts
+    ]
+    said = RoomVerdict(verdict=verdict, settled=True, components=components)
+    coverage = coverage_of(said)
+    return Facts(
+        counts_of(said),
+        verdict.value,
+        coverage.value if coverage is not None else "",
+        worst_components(said),
+        ("", *(part.component for part in components)),
+    )
 
 
 def coverage_of(verdict: RoomVerdict) -> Coverage | None:
