@@ -72,6 +72,7 @@ class Agent:
     ``backend``: how digests are computed (None: GPU where that works, else CPU). ``model_layers``: layers of
     the whole model, for layer policies other than ``all``; ``owning_layers``: those that own a buffer, by
     component, where known. ``transport``: how reports are delivered (None: HTTP to ``settings.url``).
+    ``guard``: an integration's own, so that its faults and the agent's count as one.
     """
 
     def __init__(
@@ -84,6 +85,7 @@ class Agent:
         owning_layers: Mapping[str, Sequence[int]] | None = None,
         transport: Callable[[], Transport] | None = None,
         on_wanted: Callable[[Sequence[Want]], None] | None = None,
+        guard: Guard | None = None,
     ) -> None:
         self._settings, self._worker = settings, worker
         self._backend = backend if backend is not None else choose_backend()
@@ -98,6 +100,7 @@ class Agent:
         )
         self._make_transport = transport or (lambda: HttpTransport(settings.url))
         self._on_wanted = on_wanted
+        self._shared_guard = guard
         self._manifest: tuple[tuple[Pool, ...], frozenset[str] | None, Setup | None] | None = None
         self._fresh()
         _agents.add(self)
@@ -112,7 +115,7 @@ class Agent:
         self._running = False
         self._closed = False
         self._drops = Drops()
-        self._guard = Guard(settings.max_faults, raising=settings.raise_faults)
+        self._guard = self._shared_guard or Guard(settings.max_faults, raising=settings.raise_faults)
         #: Faults met on our own threads are raised by close() under pytest, since nobody else sees them.
         self._thread_fault: Exception | None = None
         self._outbox = Outbox(settings.queue, settings.queue_bytes, wake_at=settings.batch)

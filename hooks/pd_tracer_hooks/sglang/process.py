@@ -160,11 +160,6 @@ class Process:
             config=known.config,
         )
 
-    def _take_out(self, reason: str) -> None:
-        session, self.session = self.session, None
-        if session is not None:
-            session.later.close()
-
 
 def backend_name(manager: Any) -> str:
     """The transfer backend by the manager's module: ``mooncake`` for ``…disaggregation.mooncake.conn``."""
@@ -214,7 +209,7 @@ def attach_process(environ: Mapping[str, str] | None = None) -> Process | None:
         return None
     tree, version = engine_tree()
     guard = Guard(settings.max_faults, raising=settings.raise_faults)
-    _process = Process(version, best_installer(), guard, AgentMaker(settings, tree, version))
+    _process = Process(version, best_installer(), guard, AgentMaker(settings, guard, tree, version))
     _process.attach_modules()
     return _process
 
@@ -235,8 +230,9 @@ class Described:
 class AgentMaker:
     """Makes the agent of a side, once the engine's manager tells who this worker is."""
 
-    def __init__(self, settings: Settings, tree: SourceTree, version: str) -> None:
+    def __init__(self, settings: Settings, guard: Guard, tree: SourceTree, version: str) -> None:
         self._settings = settings
+        self._guard = guard
         self._tree = tree
         self._version = version
 
@@ -270,7 +266,7 @@ class AgentMaker:
             aliases=[name for name in dict.fromkeys(names) if name],
         )
         changed = [finding.path for finding in findings if finding.fit is Fit.changed]
-        agent = Agent(settings, worker, model_layers=_model_layers(scheduler, inventory))
+        agent = Agent(settings, worker, model_layers=_model_layers(scheduler, inventory), guard=self._guard)
         return agent, Described(changed, snapshot)
 
     def _findings(self, manager: Any) -> list[Finding]:

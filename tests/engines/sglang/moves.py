@@ -26,6 +26,8 @@ class Move:
     aux: int = 1
     prefix: int = 0
     states: tuple[list[list[int]], list[list[int]]] | None = None
+    #: Send the first chunk before the forward that fills it, which writes what this seed gives.
+    early: int | None = None
 
     @property
     def page(self) -> int:
@@ -75,6 +77,7 @@ def move(prefill: Peer, decode: Peer, it: Move, damage: dict[str, int] | None = 
         aux=it.aux,
         states=source_states,
         prefix=it.prefix,
+        early=it.early,
     )
     received = decode.do(
         "receive",

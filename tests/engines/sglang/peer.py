@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 import time
 from types import SimpleNamespace
 from typing import Any
@@ -32,7 +33,9 @@ def content(seed: int, size: int) -> torch.Tensor:
 
 class Peer:
     def __init__(self, role: str, backend: str, kind: str, port: int) -> None:
+        sabotage_before(os.environ.get("PEER_SABOTAGE", ""))
         from sglang.srt.plugins import load_plugins
+        from sglang.srt.runtime_context import SpawnRanks, get_parallel
         from sglang.srt.server_args import ServerArgs
         from sglang.test.parallel_groups import publish
 
@@ -49,9 +52,7 @@ class Peer:
             disaggregation_bootstrap_port=port,
             disable_overlap_schedule=True,
         )
-        publish(self.args, role="scheduler")
-        from sglang.srt.runtime_context import get_parallel
-
+        publish(self.args, role="scheduler", ranks=SpawnRanks(world_rank=0, gpu_id=0))
         alone = SimpleNamespace(rank_in_group=0, world_size=1, broadcast_object=lambda value, src: value)
         get_parallel().override_permanently(pp_group=alone, world_group=alone)
         import real_pools
@@ -190,6 +191,7 @@ class Peer:
         aux: int,
         states: list[list[int]] | None = None,
         prefix: int = 0,
+        early: int | None = None,
     ) -> str:
         """Send chunks of pages: what the scheduler does after each forward."""
         sender = self.requests[room]
@@ -197,8 +199,13 @@ class Peer:
         sender.init(sum(map(len, chunks)), aux)
         self.metadata.bootstrap_room[aux, 0] = room
         self.metadata.output_ids[aux, 0] = 7
+        gate = Gate()
         for number, pages in enumerate(chunks):
             last = number == len(chunks) - 1
+            if early is not None and number == 0:
+                # As the scheduler does with a cached prefix that a forward may still be writing.
+                sender._early_send_wait_event = gate
+                threading.Timer(0.2, lambda: self._run_the_forward(gate, chunks[0], early)).start()
             state = [np.array(s, dtype=np.int32) for s in states] if last and states else None
             sender.send(np.array(pages, dtype=np.int32), state, num_kv_tokens=tokens[number])
         self._until(lambda: sender.poll() in (0, 4), f"room {room} never ended")
@@ -206,6 +213,11 @@ class Peer:
         self._release(self.request(room, prefix + sum(tokens), rid))
         sender.clear()
         return done
+
+    def _run_the_forward(self, gate: Any, pages: list[int], seed: int) -> None:
+        """What the backend should have waited for: the pages get what they are to hold."""
+        self.fill(pages=pages, seed=seed)
+        gate.done.set()
 
     # Decode.
 
@@ -301,10 +313,18 @@ class Peer:
                 raise TimeoutError(otherwise)
             time.sleep(0.002)
 
-    def attached(self) -> dict[str, Any]:
-        from pd_tracer_hooks.sglang import process
+    def wrapped(self) -> list[str]:
+        """Hooked functions that are not the engine's own text: none while the hooks are off."""
+        import pkgutil
 
-        here = process.current()
+        from pd_tracer_hooks.sglang.targets import concrete, rows
+
+        paths = [concrete(target, "mooncake") for target in rows("0.5.23")]
+        return [path for path in paths if hasattr(pkgutil.resolve_name(path), "__wrapped__")]
+
+    def attached(self) -> dict[str, Any]:
+        process = sys.modules.get("pd_tracer_hooks.sglang.process")
+        here = process.current() if process is not None else None
         if here is None:
             return {"process": False}
         return {
@@ -312,7 +332,56 @@ class Peer:
             "attached": [item.path for item in here.attachments if item.attached],
             "missing": {item.path: item.reason for item in here.attachments if not item.attached},
             "faults": here.guard.faults,
+            "drops": dict(here.session.agent.stats.drops) if here.session else {},
+            "detached": here.guard.detached,
         }
+
+
+class Gate:
+    """A device event whose work is done when a test says so."""
+
+    def __init__(self) -> None:
+        self.done = threading.Event()
+
+    def query(self) -> bool:
+        return self.done.is_set()
+
+    def synchronize(self) -> None:
+        self.done.wait(10)
+
+
+def sabotage_before(kind: str) -> None:
+    """Faults that must be there before the hooks attach."""
+    if kind == "renamed":
+        from sglang.srt.disaggregation.mooncake.conn import MooncakeKVManager
+
+        plain = MooncakeKVManager.add_transfer_request
+
+        def add_transfer_request(
+            self: Any,
+            bootstrap_room: int,
+            page_list: Any,
+            index_slice: slice,
+            is_last_chunk: bool,
+            **more: Any,
+        ) -> Any:
+            return plain(self, bootstrap_room, page_list, index_slice, is_last_chunk, **more)
+
+        MooncakeKVManager.add_transfer_request = add_transfer_request
+    if kind == "digest":
+        from pd_tracer_hooks.digest.cpu import CpuBackend
+
+        def launch(self: Any, request: Any) -> Any:
+            raise MemoryError("the digest has none left")
+
+        CpuBackend.launch = launch  # type: ignore[method-assign]
+    if kind == "handler":
+        from pd_tracer_hooks.sglang.session import Session
+
+        def observe(*args: Any, **kwargs: Any) -> None:
+            raise ZeroDivisionError("a fault of ours")
+
+        Session._observe = observe  # type: ignore[method-assign]
 
 
 class _Tree:

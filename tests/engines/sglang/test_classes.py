@@ -109,3 +109,50 @@ def test_every_pool_has_rechecks_and_release(collector: Server, tmp_path: Path) 
 
         eventually(stages, 5)
         assert verdict(collector, 700)["verdict"] == "match"
+
+
+@pytest.mark.parametrize("kind", ["mha", "dsa"])
+def test_every_pool_over_nixl(collector: Server, tmp_path: Path, kind: str) -> None:
+    source, target, tokens, chunks = ROOMS[kind]
+    with pair("nixl", kind, traced(collector.url), tmp_path) as (prefill, decode):
+        for number in range(3):
+            it = Move(800 + number, kind, source, target, tokens, chunks, aux=number + 1)
+            assert move(prefill, decode, it) == ("success", "success")
+            body = verdict(collector, it.room, "match")
+            assert {c["component"] for c in body["components"]} == COMPONENTS[kind]
+            decode.do("release", room=it.room)
+
+
+def test_cached_prefix_waits_where_mooncake_waits(collector: Server, tmp_path: Path) -> None:
+    """The forward that fills the first chunk ends after it was handed over: what is read is what it wrote."""
+    with pair("mooncake", "mha", traced(collector.url), tmp_path) as (prefill, decode):
+        it = Move(900, "mha", [3, 5, 7], [40, 11, 12], 40, [2, 1], early=12345)
+        assert move(prefill, decode, it) == ("success", "success")
+        verdict(collector, 900, "match")
+
+
+def test_cached_prefix_sent_early_by_nixl(collector: Server, tmp_path: Path) -> None:
+    """NIXL's sender ignores the event: what decode received is what the pages held before the forward."""
+    with pair("nixl", "mha", traced(collector.url), tmp_path) as (prefill, decode):
+        it = Move(901, "mha", [3, 5, 7], [40, 11, 12], 40, [2, 1], early=12345)
+        assert move(prefill, decode, it) == ("success", "success")
+
+        def looked_twice() -> bool:
+            timeline = collector.http.get("/rooms/901").json().get("timeline", ())
+            parts = [(e["look"], e["components"][0]) for e in timeline if e["stage"] == "send"]
+            early = {look: part["sums"] for look, part in parts if part["runs"] == [[0, 2]]}
+            return set(early) == {0, 1} and early[0] != early[1]
+
+        eventually(looked_twice)
+        body = collector.http.get("/rooms/901").json()
+        print(f"room 901: {body['verdict']} {body['cause']} {body['summary']}")
+
+
+def test_without_a_whole_row_the_last_page_does_not_count(collector: Server, tmp_path: Path) -> None:
+    """100 tokens in the last page fill no row of a component that keeps one row for 128."""
+    with pair("mooncake", "v4", traced(collector.url), tmp_path) as (prefill, decode):
+        it = Move(902, "v4", [1, 2, 3], [3, 1, 2], 256 * 2 + 100, [1, 2])
+        assert move(prefill, decode, it) == ("success", "success")
+        body = verdict(collector, 902, "match")
+        pages = {c["component"]: c["prefill"]["pages"] for c in body["components"]}
+        assert (pages["c4_kv"], pages["c128_kv"]) == (3, 2)
