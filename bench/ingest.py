@@ -2,7 +2,11 @@
 
 Each round runs, one after the other: the raw ceiling, the collector, and the plain way (one POST and one
 commit a report). Ratios are taken within a round and their median is printed, since these machines are
-shared: absolute rates say little. Everything is bounded: a round posts a fixed number of reports.
+shared: absolute rates say little. Everything is bounded: a round posts a fixed number of reports. Servers
+are warm when the clock starts: a few reports of other rooms came before.
+
+Also printed: CPU seconds of the collector's process for 1000 reports, which a busy machine changes little,
+and what a room takes in the database.
 
     python bench/ingest.py [--rounds 3] [--rooms 10000] [--shape small|full] [--database sqlite|postgres]
 """
@@ -13,8 +17,10 @@ import argparse
 import os
 import statistics
 import tempfile
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import psycopg
@@ -29,7 +35,7 @@ from sqlalchemy import make_url
 from pd_tracer_hooks.wire import JSON, MSGPACK
 
 BAR_CEILING, BAR_PLAIN = 0.35, 60.0
-BATCH, CLIENTS, PLAIN_REPORTS = 500, 4, 400
+BATCH, CLIENTS, PLAIN_REPORTS, WARM = 500, 4, 400, 100
 console = Console()
 
 
@@ -63,44 +69,84 @@ def raw_rate(kind: str, url: str, count: int, body_bytes: int, salt: int) -> flo
     return postgres_rows_per_s(url, count, body_bytes, salt)
 
 
+def stored_bytes(kind: str, url: str) -> int:
+    """What a database takes on disk. On SQLite the server must have ended: then its log is in the file."""
+    if kind == "sqlite":
+        return Path(url.removeprefix("sqlite:///")).stat().st_size
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("CHECKPOINT")
+        row = connection.execute("SELECT pg_database_size(current_database())").fetchone()
+        assert row is not None
+        return int(row[0])
+
+
+@dataclass
+class Figures:
+    """What the rounds gave, by what was measured."""
+
+    rates: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    ratios: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    #: CPU seconds of the collector for 1000 reports.
+    cpu: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    bytes_a_room: list[float] = field(default_factory=list)
+    body_bytes: int = 0
+
+
 def run(kind: str, shape: Shape, rounds: int, rooms: int, scratch: Path) -> None:
-    ratios: dict[str, list[float]] = {}
-    rates: dict[str, list[float]] = {}
+    figures = Figures()
     with databases(kind, scratch) as fresh:
         for number in range(rounds):
-            encoded = {
-                content_type: list(
-                    batches(shape, rooms=rooms, batch=BATCH, content_type=content_type, start=number * rooms)
-                )
-                for content_type in (MSGPACK, JSON)
-            }
-            size = sum(map(len, encoded[MSGPACK])) // (2 * rooms)
-            raw = raw_rate(kind, fresh(f"raw{number}"), 2 * rooms, size, number)
-            rates.setdefault("raw ceiling", []).append(raw)
-            for content_type, bodies in encoded.items():
-                name = content_type.removeprefix("application/")
-                with collector(fresh(f"{name}{number}")) as port:
-                    rate = 2 * rooms / post_all(port, bodies, content_type, clients=CLIENTS)
-                rates.setdefault(f"collector, {name}", []).append(rate)
-                ratios.setdefault(f"collector, {name} / raw ceiling", []).append(rate / raw)
-            singles = list(
-                batches(shape, rooms=PLAIN_REPORTS // 2, batch=1, content_type=JSON, start=number * rooms)
-            )
-            with one_by_one(
-                fresh(f"plain{number}").replace("postgresql://", "postgresql+psycopg://")
-            ) as port:
-                plain = len(singles) / post_all(port, singles, JSON, clients=CLIENTS)
-            rates.setdefault("one POST, one commit", []).append(plain)
-            ratios.setdefault("collector, msgpack / one POST, one commit", []).append(
-                rates["collector, msgpack"][-1] / plain
-            )
+            one_round(kind, shape, number, rooms, fresh, figures)
             console.print(f"[dim]{kind} {shape.name} round {number + 1} of {rounds} done[/dim]")
-    report(kind, shape, size, rates, ratios)
+    report(kind, shape, figures)
 
 
-def report(
-    kind: str, shape: Shape, size: int, rates: dict[str, list[float]], ratios: dict[str, list[float]]
+def one_round(
+    kind: str, shape: Shape, number: int, rooms: int, fresh: Callable[[str], str], figures: Figures
 ) -> None:
+    reports, start = 2 * rooms, number * rooms
+    encoded = {
+        kind_of_body: list(batches(shape, rooms=rooms, batch=BATCH, content_type=kind_of_body, start=start))
+        for kind_of_body in (MSGPACK, JSON)
+    }
+    figures.body_bytes = sum(map(len, encoded[MSGPACK])) // reports
+    raw = raw_rate(kind, fresh(f"raw{number}"), reports, figures.body_bytes, number)
+    figures.rates["raw ceiling"].append(raw)
+    for content_type, bodies in encoded.items():
+        name = content_type.removeprefix("application/")
+        url = fresh(f"{name}{number}")
+        warm = list(batches(shape, rooms=WARM, batch=WARM, content_type=content_type, seed=0))
+        with collector(url) as server:
+            post_all(server.port, warm, content_type, clients=1)
+            empty, before = stored_bytes(kind, url), server.cpu_s()
+            rate = reports / post_all(server.port, bodies, content_type, clients=CLIENTS)
+            figures.cpu[name].append((server.cpu_s() - before) * 1000 / reports)
+        figures.bytes_a_room.append((stored_bytes(kind, url) - empty) / rooms)
+        figures.rates[f"collector, {name}"].append(rate)
+        figures.ratios[f"collector, {name} / raw ceiling"].append(rate / raw)
+    plain_rate = one_post_one_commit(shape, start, fresh(f"plain{number}"))
+    figures.rates["one POST, one commit"].append(plain_rate)
+    for content_type in encoded:
+        name = content_type.removeprefix("application/")
+        figures.ratios[f"collector, {name} / one POST, one commit"].append(
+            figures.rates[f"collector, {name}"][-1] / plain_rate
+        )
+
+
+def one_post_one_commit(shape: Shape, start: int, url: str) -> float:
+    """Reports a second of the plain way."""
+    singles, warm = (
+        list(batches(shape, rooms=rooms, batch=1, content_type=JSON, start=start, seed=seed))
+        for rooms, seed in ((PLAIN_REPORTS // 2, 7), (WARM // 10, 0))
+    )
+    with one_by_one(url.replace("postgresql://", "postgresql+psycopg://")) as server:
+        post_all(server.port, warm, JSON, clients=1)
+        return len(singles) / post_all(server.port, singles, JSON, clients=CLIENTS)
+
+
+def report(kind: str, shape: Shape, figures: Figures) -> None:
+    rates, ratios = figures.rates, figures.ratios
+    size = figures.body_bytes
     runs = len(rates["raw ceiling"])
     table = Table(title=f"{kind}, {shape.name} reports ({size} bytes in msgpack), medians of {runs}")
     table.add_column("what")
@@ -116,6 +162,12 @@ def report(
         middle = statistics.median(values)
         met = "met" if middle >= bar else "NOT met"
         table.add_row(name, f"{middle:.2f}", f"{min(values):.2f} to {max(values):.2f}", f">= {bar:g} {met}")
+    for name, values in figures.cpu.items():
+        spread = f"{min(values):.3f} to {max(values):.3f}"
+        table.add_row(f"CPU s of 1000 reports, {name}", f"{statistics.median(values):.3f}", spread, "")
+    room = statistics.median(figures.bytes_a_room)
+    table.add_row("bytes a room in the database", f"{room:,.0f}", "", "")
+    table.add_row("GB a day at 50 rooms/s", f"{room * 50 * 86_400 / 1e9:.1f}", "", "")
     console.print(table)
 
 

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 
@@ -22,13 +23,27 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+@dataclass(frozen=True)
+class Served:
+    """A server that runs."""
+
+    port: int
+    pid: int
+
+    def cpu_s(self) -> float:
+        """CPU seconds that its process has used so far, user and system (Linux)."""
+        # The fields after the command's name, which may itself hold blanks: utime and stime are 14 and 15.
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 @contextmanager
-def _served(command: Sequence[str], env: dict[str, str], port: int) -> Iterator[int]:
+def _served(command: Sequence[str], env: dict[str, str], port: int) -> Iterator[Served]:
     with tempfile.TemporaryFile() as log:
         process = subprocess.Popen(command, env={**os.environ, **env}, stdout=log, stderr=log)
         try:
             _wait_ready(port, process, log)
-            yield port
+            yield Served(port, process.pid)
         finally:
             process.terminate()
             try:
@@ -56,8 +71,8 @@ def _wait_ready(port: int, process: subprocess.Popen[bytes], log: object, limit_
 
 
 @contextmanager
-def collector(database_url: str) -> Iterator[int]:
-    """The real collector by its own command; gives the port."""
+def collector(database_url: str) -> Iterator[Served]:
+    """The real collector by its own command."""
     port = free_port()
     env = {
         "PD_TRACER_DATABASE_URL": database_url,
@@ -71,8 +86,8 @@ def collector(database_url: str) -> Iterator[int]:
 
 
 @contextmanager
-def one_by_one(database_url: str) -> Iterator[int]:
-    """The plain way (one_by_one.py); gives the port."""
+def one_by_one(database_url: str) -> Iterator[Served]:
+    """The plain way (one_by_one.py)."""
     port = free_port()
     command = [
         *(sys.executable, "-m", "uvicorn", "one_by_one:app", "--log-level", "warning"),
