@@ -1,7 +1,8 @@
 import pytest
 
 from tracer.demo.copies import Copies, Pages, page_copies
-from tracer.demo.faults import Aim, aim, cut_tail, flip, redirect
+from tracer.demo.damage import cut_tail, redirect
+from tracer.demo.faults import Aim, aim, flip
 from tracer.demo.geometry import INDEX_K, KV, LAYOUTS, MLA_KV, Geometry, shape_of
 from tracer.demo.plan import Fault, PlannedRoom
 

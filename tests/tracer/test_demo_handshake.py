@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tracer.demo.handshake import Bye, Channel, Drained, Hello, Message, Open, PeerClosedError, Taken, frame
+from tracer.demo.handshake import Bye, Channel, Drained, Hello, Looked, Message, Open, PeerClosedError, frame
 
 HELLO = Hello(agent="decode-a.1", metadata=b"\x00\xff", buffers={"kv": {0: 1 << 47}}, pid=1)
 OPEN = Open(index=4, room=str((1 << 64) - 1), tokens=65, pages=(7, 3), key="00ff00ff00ff00ff")
@@ -21,7 +21,7 @@ def ends() -> Iterator[tuple[socket.socket, socket.socket]]:
 
 def test_messages_arrive_as_they_were(ends: tuple[socket.socket, socket.socket]) -> None:
     near, far = Channel(ends[0]), Channel(ends[1])
-    sent: list[Message] = [HELLO, OPEN, Taken(index=4), Drained(index=4), Bye()]
+    sent: list[Message] = [HELLO, OPEN, Looked(index=4, look="receive", last=False), Drained(index=4), Bye()]
     for message in sent:
         near.send(message)
     assert [far.wait() for _ in sent] == sent

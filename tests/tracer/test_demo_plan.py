@@ -3,7 +3,16 @@ from collections import Counter
 import pytest
 
 from tracer.demo.geometry import INDEX_K, KV, Geometry, shape_of
-from tracer.demo.plan import PREFILL_WITHOUT_INDEX, Fault, Mix, PlannedRoom, make_plan
+from tracer.demo.plan import (
+    KINDS,
+    PREFILL,
+    PREFILL_HEAD_SLICE,
+    PREFILL_WITHOUT_INDEX,
+    Fault,
+    Mix,
+    PlannedRoom,
+    make_plan,
+)
 
 GEOMETRY = Geometry()
 
@@ -16,7 +25,7 @@ def kinds(plan: list[PlannedRoom]) -> Counter[Fault | None]:
 def test_default_mix_has_every_fault_and_mostly_intact_rooms(seed: int) -> None:
     plan = make_plan(Mix(seed=seed), GEOMETRY)
     found = kinds(plan)
-    assert set(found) == {None, *Fault}
+    assert set(found) == {None, *KINDS, Fault.aborted_in_flight}
     assert found[None] > len(plan) / 2
     assert [room.index for room in plan] == list(range(len(plan)))
 
@@ -34,6 +43,12 @@ def test_default_mix_has_every_fault_and_mostly_intact_rooms(seed: int) -> None:
         ),
         # A room that is used again moves twice.
         (Mix(rooms=4, faults=(Fault.room_reused,), rate=0.25), {None: 3, Fault.room_reused: 2}),
+        (Mix(rooms=4, faults=(Fault.room_twice,), rate=0.25), {None: 3, Fault.room_twice: 2}),
+        # A late write needs a room that it was meant for.
+        (
+            Mix(rooms=4, faults=(Fault.late_write,), rate=0.25),
+            {None: 3, Fault.late_write: 1, Fault.aborted_in_flight: 1},
+        ),
     ],
 )
 def test_proportions(mix: Mix, expected: dict[Fault | None, int]) -> None:
@@ -43,10 +58,10 @@ def test_proportions(mix: Mix, expected: dict[Fault | None, int]) -> None:
 @pytest.mark.parametrize(
     ("mix", "message"),
     [
-        (Mix(rooms=11), "rooms=11: 11 with a fault"),
+        (Mix(rooms=len(KINDS)), f"rooms={len(KINDS)}: {len(KINDS)} with a fault"),
         (Mix(rooms=4, faults=(Fault.bit_flip,), rate=1), "rooms=4: 4 with a fault"),
         (Mix(rate=1.5), "rate=1.5"),
-        (Mix(max_tokens=319 * 64), "max_tokens=20416, rooms=60: a room of 319 pages and 2 pages"),
+        (Mix(max_tokens=319 * 64), "max_tokens=20416, rooms=60: a room of 319 pages and 1 pages"),
         (Mix(rooms=1000, faults=(Fault.never_sent,)), "94 pages and 400 pages that are never sent"),
     ],
 )
@@ -62,16 +77,19 @@ def test_same_seed_same_plan() -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_order_lets_every_fault_happen(seed: int) -> None:
-    plan = make_plan(Mix(rooms=30, seed=seed), GEOMETRY)
+    plan = make_plan(Mix(rooms=40, seed=seed), GEOMETRY)
     assert plan[0].fault is None
     slow = [room.index for room in plan if room.fault in (Fault.never_received, Fault.never_sent)]
     assert slow == list(range(1, 1 + len(slow)))
     for room in plan:
         if room.fault is Fault.other_rooms_pages:
             assert any(earlier.fault is None for earlier in plan[: room.index])
-        if room.after >= 0:
-            assert plan[room.after].room == room.room
-            assert room.after < room.index
+        for other in (room.after, room.beside):
+            if other >= 0:
+                assert other < room.index
+                assert (plan[other].room == room.room) == (room.fault is not Fault.late_write)
+        if room.fault is Fault.late_write:
+            assert plan[room.donor].fault is Fault.aborted_in_flight
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -82,16 +100,22 @@ def test_lengths_suit_the_faults(seed: int) -> None:
         shape = shape_of(room.tokens, GEOMETRY)
         if room.fault in (Fault.tail_unwritten, Fault.count_mismatch, Fault.other_rooms_pages):
             assert shape.pages > 1
-        if room.fault is Fault.aborted:
+        if room.fault in (Fault.aborted, Fault.late_write, Fault.chunks_late, Fault.sent_early):
             assert len(shape.chunks) > 1
+        if room.fault is Fault.rows_reordered:
+            assert shape.last_rows > 1  # a single row has no other order
     pages = [shape_of(room.tokens, GEOMETRY).pages for room in plan]
     assert max(pages) > GEOMETRY.chunk_pages
     assert any(shape_of(room.tokens, GEOMETRY).last_rows < GEOMETRY.rows for room in plan)
 
 
-def test_rooms_without_index_go_to_their_own_server() -> None:
+def test_some_faults_have_their_own_server() -> None:
+    servers = {
+        Fault.component_not_listed: PREFILL_WITHOUT_INDEX,
+        Fault.head_slice: PREFILL_HEAD_SLICE,
+    }
     for room in make_plan(Mix(), GEOMETRY):
-        assert (room.prefill == PREFILL_WITHOUT_INDEX) == (room.fault is Fault.component_not_listed)
+        assert room.prefill == (servers.get(room.fault, PREFILL) if room.fault else PREFILL)
 
 
 def test_rooms_are_unsigned_64_bit_numbers_as_text() -> None:

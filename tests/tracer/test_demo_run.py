@@ -14,7 +14,7 @@ import pytest
 
 from tracer.demo import run
 from tracer.demo.faults import Aim
-from tracer.demo.plan import DECODE, PREFILL, PREFILL_WITHOUT_INDEX, Fault, Mix
+from tracer.demo.plan import DECODE, KINDS, PREFILL, PREFILL_HEAD_SLICE, PREFILL_WITHOUT_INDEX, Fault, Mix
 from tracer.demo.run import DemoOptions, run_demo
 from tracer.demo.workers import Traffic
 
@@ -42,7 +42,7 @@ def rows(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 def test_every_fault_is_found_and_nobody_blamed(capfd: pytest.CaptureFixture[str]) -> None:
     before = _loopback_bytes()
-    status = run_demo(small(*Fault, rooms=22))
+    status = run_demo(small(*KINDS, rooms=40))
     crossed = _loopback_bytes() - before
     printed = capfd.readouterr()
     document = json.loads(printed.out)
@@ -50,19 +50,19 @@ def test_every_fault_is_found_and_nobody_blamed(capfd: pytest.CaptureFixture[str
     assert document["ok"] is True
 
     table = rows(document)
-    assert set(table) == {"intact", *(fault.value for fault in Fault)}
+    assert set(table) == {"intact", "aborted_in_flight", *(fault.value for fault in KINDS)}
     for row in table.values():
         assert row["rooms"] == row["found"] == row["located"] >= 1
     assert table["intact"]["verdicts"] == {"match": table["intact"]["rooms"]}
     assert table["component_not_listed"]["verdicts"] == {"missing_component": 1}
-    for fault in Fault:
+    for fault in KINDS:
         assert fault.value in printed.err
 
     # Between processes, through the transfer engine, over a socket.
     workers = document["workers"]
-    assert set(workers) == {PREFILL, PREFILL_WITHOUT_INDEX, DECODE}
+    assert set(workers) == {PREFILL, PREFILL_WITHOUT_INDEX, PREFILL_HEAD_SLICE, DECODE}
     pids = {worker["pid"] for worker in workers.values()}
-    assert len(pids | {os.getpid()}) == 4
+    assert len(pids | {os.getpid()}) == 5
     assert set(workers[DECODE]["peer_pids"]) == pids - {workers[DECODE]["pid"]}
     assert workers[DECODE]["writes"] == 0
     assert workers[DECODE]["signals"] >= workers[PREFILL]["writes"] > 0

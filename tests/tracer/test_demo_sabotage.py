@@ -1,10 +1,11 @@
 """What each delivery does to bytes that NIXL moves between two agents."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import pytest
 
 from tracer.demo.copies import Copies, Pages, page_copies
@@ -13,7 +14,16 @@ from tracer.demo.faults import Aim
 from tracer.demo.handshake import Part, part_decoder
 from tracer.demo.link import Link
 from tracer.demo.plan import Fault
-from tracer.demo.sabotage import BitFlip, Early, Overwritten, Staging, TailUnwritten, Withheld
+from tracer.demo.sabotage import (
+    BitFlip,
+    PagesReordered,
+    SourceChanged,
+    Staging,
+    TailUnwritten,
+    TailZeroed,
+    Withheld,
+)
+from tracer.demo.untimely import Early, InFlight, Overwritten, OverwrittenLater
 
 torch = pytest.importorskip("torch", reason="the demo's buffers are torch tensors: pip install torch==2.13.0")
 pytest.importorskip("nixl_cu12", reason="the demo moves bytes with NIXL: pip install nixl-cu12==1.5.1")
@@ -93,6 +103,10 @@ def hit(fault: Fault, layers: tuple[int, ...], pages: tuple[int, ...], offset: i
     return Aim(fault=fault, component="kv", layers=layers, pages=pages, offset=offset, bit=bit)
 
 
+def heard_parts(wire: Wire) -> set[int]:
+    return {part.part for part in wire.heard}
+
+
 def heard(wire: Wire) -> set[int]:
     assert {part.index for part in wire.heard} == {7}
     return {part.part for part in wire.heard}
@@ -158,14 +172,18 @@ def test_a_withheld_component_is_signalled(wire: Wire) -> None:
     assert delivery.happened
 
 
-def test_an_early_part_is_written_when_the_room_was_taken(wire: Wire) -> None:
-    delivery = Early(route(wire, parts=2), hit(Fault.early_completion, (0, 1), (2, 3)))
+@pytest.mark.parametrize(("after", "last"), [("receive", False), ("recheck 1", True)])
+def test_an_early_part_is_written_behind_a_look(wire: Wire, after: str, last: bool) -> None:
+    aim = msgspec.structs.replace(hit(Fault.early_completion, (0, 1), (2, 3)), after=after)
+    delivery = Early(route(wire, parts=2), aim)
     deliver(wire, delivery)
     assert wire.arrived() == [[1.0, 1.0, 0.0, 0.0]] * 2
     assert heard(wire) == {0, 1}
     assert not delivery.idle
     assert not delivery.happened
-    delivery.taken()
+    delivery.looked("admit", last=False)
+    assert not delivery.happened
+    delivery.looked("receive", last=last)
     wire.settle()
     assert wire.arrived() == [WHOLE, WHOLE]
     assert delivery.idle
@@ -174,7 +192,7 @@ def test_an_early_part_is_written_when_the_room_was_taken(wire: Wire) -> None:
 
 
 def test_another_rooms_bytes_land_before_the_last_signal(wire: Wire) -> None:
-    def foreign(component: str, ordinals: tuple[int, ...]) -> Copies:
+    def foreign(component: str, ordinals: Sequence[int]) -> Copies:
         assert ordinals == (0, 1)
         return page_copies(
             component, PAGE, wire.side(wire.source, range(2, 4)), wire.side(wire.target, range(2)), 0
@@ -194,6 +212,76 @@ def test_another_rooms_bytes_land_before_the_last_signal(wire: Wire) -> None:
     assert bool((wire.target[:, 2:4] == wire.source[:, 2:4]).all())
     assert delivery.idle
     assert delivery.happened
+
+
+def test_a_tail_of_zeros(wire: Wire) -> None:
+    wire.target.fill_(255)
+    delivery = TailZeroed(
+        route(wire, parts=2), hit(Fault.tail_zeroed, (1,), (2, 3), offset=4096), wire.staging
+    )
+    deliver(wire, delivery)
+    assert wire.arrived() == [WHOLE, [1.0, 1.0, 0.5, 0.0]]
+    assert not wire.target.view(LAYERS, PAGES, PAGE)[1, 2, 4096:].any()
+    assert not wire.target.view(LAYERS, PAGES, PAGE)[1, 3].any()
+    assert delivery.happened
+
+
+def test_pages_of_two_chunks_change_places(wire: Wire) -> None:
+    delivery = PagesReordered(route(wire, parts=2), hit(Fault.pages_reordered, (0, 1), (1, 2)))
+    delivery.post(0, wire.copies("kv", 0, 2))
+    wire.settle()
+    assert not delivery.idle
+    assert heard_parts(wire) == set()
+    delivery.post(1, wire.copies("kv", 2, 2))
+    wire.settle()
+    assert heard(wire) == {0, 1}
+    assert bool((wire.target == wire.source[:, [0, 2, 1, 3]]).all())
+    assert delivery.idle
+
+
+def test_a_source_that_changes_under_the_transfer(wire: Wire) -> None:
+    before = wire.source.clone()
+    delivery = SourceChanged(
+        route(wire, parts=2),
+        hit(Fault.source_changed, (1,), (2,)),
+        lambda name, layer, ordinal: wire.source[layer, ordinal],
+    )
+    deliver(wire, delivery)
+    assert bool((wire.source == wire.target).all())
+    changed = (before != wire.source).view(LAYERS, PAGES, PAGE).any(dim=2)
+    wire.source.copy_(before)
+    assert changed.tolist() == [[False] * 4, [False, False, True, False]]
+
+
+def test_bytes_of_another_room_come_behind_a_look(wire: Wire) -> None:
+    def foreign(component: str, ordinals: Sequence[int]) -> Copies:
+        return page_copies(
+            component, PAGE, wire.side(wire.source, range(3, 4)), wire.side(wire.target, range(1)), 0
+        )
+
+    aim = msgspec.structs.replace(hit(Fault.overwritten, (0, 1), (0,)), after="receive")
+    delivery = OverwrittenLater(route(wire, parts=2), aim, foreign)
+    deliver(wire, delivery)
+    assert wire.arrived() == [WHOLE, WHOLE]
+    assert not delivery.idle
+    for _ in range(2):
+        delivery.looked("receive", last=False)
+    wire.settle()
+    assert bool((wire.target[:, 0] == wire.source[:, 3]).all())
+    assert bool((wire.target[:, 1:] == wire.source[:, 1:]).all())
+    assert delivery.idle
+
+
+def test_a_write_that_hangs(wire: Wire) -> None:
+    delivery = InFlight(route(wire), hit(Fault.aborted_in_flight, (), ()))
+    copies = wire.copies("kv", 0, 2)
+    delivery.post(0, copies)
+    wire.settle()
+    assert wire.arrived() == [[0.0] * PAGES] * 2
+    assert not delivery.idle
+    assert delivery.let_go() is copies
+    delivery.landed()
+    assert delivery.idle
 
 
 def test_staging_ends(wire: Wire) -> None:

@@ -16,13 +16,17 @@ def demo(
     rooms: Annotated[int | None, typer.Option(min=1, help="How many rooms move.")] = None,
     concurrency: Annotated[int | None, typer.Option(min=1, help="Rooms in flight at a time.")] = None,
     fault: Annotated[
-        list[str] | None, typer.Option(help="What to do to rooms; repeat it. Every kind if not given.")
+        list[str] | None,
+        typer.Option(help="What to do to rooms, by name or cause; repeat it. Every kind if not given."),
     ] = None,
     intact: Annotated[bool, typer.Option("--intact", help="Inject nothing.")] = False,
     rate: Annotated[float | None, typer.Option(min=0, max=1, help="Share of rooms with a fault.")] = None,
     max_tokens: Annotated[int | None, typer.Option(min=1, help="Longest prompt.")] = None,
     seed: Annotated[int | None, typer.Option(help="Decides contents, lengths and faults.")] = None,
     layers: Annotated[int | None, typer.Option(min=1, max=64, help="Layers of the model.")] = None,
+    stages: Annotated[
+        str, typer.Option(help="What is observed: all, or minimal (send and receive alone).")
+    ] = "all",
     port: Annotated[int, typer.Option(min=0, max=65535, help="The collector's; 0 takes a free one.")] = 0,
     database: Annotated[Path | None, typer.Option(help="Keep the reports in this file.")] = None,
     keep: Annotated[bool, typer.Option("--keep", help="Leave the collector running until Ctrl-C.")] = False,
@@ -33,16 +37,21 @@ def demo(
 
     Exits with 1 if a fault was missed or an intact room blamed.
     """
+    from tracer.demo.names import faults_named, names  # noqa: PLC0415
     from tracer.demo.plan import Fault, Mix  # noqa: PLC0415
     from tracer.demo.run import DemoOptions, run_demo  # noqa: PLC0415
 
-    kinds = {kind.value: kind for kind in Fault}
-    unknown = [name for name in fault or [] if name not in kinds]
-    if unknown:
-        fail(f"--fault {unknown[0]}: no such fault", f"one of {', '.join(kinds)}", code=exits.USAGE)
+    named: list[Fault] = []
+    for name in fault or []:
+        found = faults_named(name)
+        if not found:
+            fail(f"--fault {name}: no such fault", f"one of {', '.join(names())}", code=exits.USAGE)
+        named += found
+    if stages not in ("all", "minimal"):
+        fail(f"--stages {stages}: use all or minimal", code=exits.USAGE)
     if intact and fault:
         fail("--intact contradicts --fault", code=exits.USAGE)
-    faults = tuple(kinds[name] for name in fault) if fault else None
+    faults = tuple(named) if fault else None
     chosen = {
         "rooms": rooms,
         "concurrency": concurrency,
@@ -50,6 +59,7 @@ def demo(
         "rate": rate,
         "max_tokens": max_tokens,
         "seed": seed,
+        "stages": stages,
     }
     other = {"layers": layers, "timeout_s": timeout}
     options = DemoOptions(

@@ -30,6 +30,16 @@ class PageAllocator:
         self._taken.update(pages)
         return pages
 
+    def take_these(self, pages: Sequence[int]) -> tuple[int, ...]:
+        """Take just ``pages``. Raises ``ValueError`` for one that is not free."""
+        free = set(self._free)
+        for page in pages:
+            if page not in free:
+                raise ValueError(f"page {page} is asked for but is not free")
+        self._free = deque(page for page in self._free if page not in set(pages))
+        self._taken.update(pages)
+        return tuple(pages)
+
     def give_back(self, pages: Sequence[int]) -> None:
         """Free ``pages``. Raises ``ValueError`` for one that is free already."""
         for page in pages:

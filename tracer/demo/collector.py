@@ -12,7 +12,7 @@ from msgspec import Struct, json
 
 from pd_tracer_hooks.wire import Coverage
 from tracer.demo.children import Child, Children
-from tracer.join.model import Attempt, ComponentVerdict, Verdict
+from tracer.join.model import Attempt, Cause, ComponentVerdict, Verdict
 
 #: Seconds until a missing side is called so. A real cluster waits for minutes.
 DEADLINE_S = 5.0
@@ -22,6 +22,7 @@ class RoomAnswer(Struct, frozen=True, kw_only=True):
     """What the demo reads of ``GET /rooms/{room}``."""
 
     verdict: Verdict
+    cause: Cause | None = None
     settled: bool = True
     reason: str = ""
     #: The verdict in words.

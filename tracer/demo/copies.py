@@ -61,10 +61,13 @@ def page_copies(
     source: Pages,
     target: Pages,
     first: int = 0,
+    *,
+    target_page_bytes: int | None = None,
 ) -> Copies:
     """Copy whole pages in every layer, as engines do: unused rows of the last page go along.
 
-    ``first`` is the ordinal of the first page. Raises ``ValueError`` if the two sides differ in pages or
+    ``first`` is the ordinal of the first page, ``target_page_bytes`` the size of a target page where it is
+    another. Raises ``ValueError`` if the two sides differ in pages or
     layers.
     """
     count = len(source.pages)
@@ -80,7 +83,7 @@ def page_copies(
         layers=np.repeat(layers, count),
         ordinals=np.tile(np.arange(first, first + count, dtype=np.int64), len(layers)),
         source=_addresses(source, page_bytes),
-        target=_addresses(target, page_bytes),
+        target=_addresses(target, target_page_bytes or page_bytes),
         size=np.full(count * len(layers), page_bytes, dtype=np.uint64),
     )
 

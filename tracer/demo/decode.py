@@ -9,31 +9,35 @@ import os
 import random
 import socket
 import time
+from collections import deque
 from dataclasses import dataclass, field
 
 from pd_tracer_hooks.keys import transfer_key
+from pd_tracer_hooks.ownership import Claim
 from pd_tracer_hooks.wire import EventKind, Side, Stage
 from tracer.demo.allocator import PageAllocator
-from tracer.demo.faults import Aim
-from tracer.demo.geometry import INDEX_K, KV, Shape, shape_of
+from tracer.demo.faults import Aim, aim
+from tracer.demo.geometry import INDEX_K, KV, MLA_KV, Shape, shape_of
 from tracer.demo.handshake import (
     Aborted,
     Bye,
     Channel,
     Drained,
     Hello,
+    Looked,
     Message,
     Open,
     Part,
-    Taken,
+    Signal,
     part_decoder,
 )
 from tracer.demo.instrument import Chunk, Instrument, RoomRef
 from tracer.demo.link import Link
 from tracer.demo.messages import Closed, Finished, Injected, Peers, Ready, WorkerConfig
 from tracer.demo.plan import Fault, PlannedRoom
-from tracer.demo.pools import addresses, make_pools, tensors
+from tracer.demo.pools import addresses, make_pools, tensors, write_next_row, zero_pages
 from tracer.demo.process import Pipes
+from tracer.demo.timeline import LookAt, timeline
 
 
 @dataclass(frozen=True)
@@ -52,31 +56,56 @@ class Receiving:
     plan: PlannedRoom
     shape: Shape
     source: Source
+    claim: Claim
+    #: What is done to it, if something is.
+    aim: Aim | None
+    #: Looks still to be made, and when (after ``received``, monotonic) the pages can be freed.
+    looks: deque[LookAt]
+    free_after_s: float
     arrived: set[int] = field(default_factory=set)
+    received: float | None = None
     ended: bool = False
     drained: bool = False
+    #: Bytes are written behind the last look, so the next one waits for them: nothing hangs on luck.
+    gated: bool = False
 
     @property
     def ref(self) -> RoomRef:
         """How the hooks are told of the room."""
-        return RoomRef(self.order, f"decode-{self.order.index}", self.source.hello.agent)
+        return RoomRef(
+            self.order,
+            f"decode-{self.order.index}",
+            self.source.hello.agent,
+            self.claim,
+            keyed=self.plan.fault is not Fault.room_twice_keyless,
+        )
+
+    @property
+    def chunks(self) -> list[Chunk]:
+        """All pages of all components."""
+        return [Chunk(KV, 0, self.order.pages), Chunk(INDEX_K, 0, self.order.pages)]
 
 
 class Decode:
-    """One decode worker with one or two prefill peers."""
+    """One decode worker with one to three prefill peers."""
 
     def __init__(self, config: WorkerConfig, pipes: Pipes) -> None:
+        import torch  # noqa: PLC0415 - an optional dependency
+
         self._config = config
         self._pipes = pipes
         self._pools = make_pools(config.geometry, config.seed)
         self._allocator = PageAllocator(config.geometry.pool_pages, config.seed)
         self._nonces = random.Random(config.seed)  # noqa: S311 - tells transfers apart, hides nothing
+        self._tokens = torch.Generator().manual_seed(config.seed)
         self._link = Link(f"{config.server}.{os.getpid()}")
         self._link.register(tensors(self._pools))
         self._instrument = Instrument(config, Side.decode, self._pools, self._link.name)
         self._waiting = list(config.rooms)
         self._open: dict[int, Receiving] = {}
         self._closed: set[int] = set()
+        #: Pages of a room that was aborted, kept for the one that is to get them.
+        self._handed_on: dict[int, tuple[int, ...]] = {}
 
     def run(self) -> Finished:
         """Take every planned room, or leave it, and say goodbye."""
@@ -121,7 +150,7 @@ class Decode:
         return room.plan.fault is Fault.never_sent
 
     def _step(self) -> None:
-        """One turn of the engine's loop: admit, hear of bytes, hear of the rest."""
+        """One turn of the engine's loop: admit, hear of bytes, hear of the rest, go on with what is here."""
         busy = self._admit()
         for signal in self._link.signals():
             busy = True
@@ -130,35 +159,59 @@ class Decode:
             for message in channel.poll():
                 busy = True
                 self._hear(message)
+        for room in list(self._open.values()):
+            busy |= self._advance(room)
         self._pipes.rest(self._channels, idle=not busy)
 
     def _admit(self) -> bool:
-        """Open the next room that can be: predecessor done, pages free, not too many open."""
-        underway = sum(not self._stuck(room) for room in self._open.values())
+        """Open the next room that can be: predecessor done, pages free, not too many under way."""
+        underway = sum(room.received is None and not self._stuck(room) for room in self._open.values())
         if underway >= self._config.concurrency:
             return False
         for plan in self._waiting:
             if plan.after >= 0 and plan.after not in self._closed:
                 continue
-            shape = shape_of(plan.tokens, self._config.geometry)
-            pages = self._allocator.take(shape.pages)
-            if pages is None:
+            together = [plan, *(other for other in self._waiting if other.beside == plan.index)]
+            wanted = sum(self._pages_wanted(each) for each in together)
+            if wanted > self._allocator.free:
                 return False
-            self._waiting.remove(plan)
-            self._begin(plan, shape, pages)
+            for each in together:
+                self._waiting.remove(each)
+                self._begin(each)
             return True
         return False
 
-    def _begin(self, plan: PlannedRoom, shape: Shape, pages: tuple[int, ...]) -> None:
+    def _pages_wanted(self, plan: PlannedRoom) -> int:
+        handed_on = self._handed_on.get(plan.index, ())
+        return shape_of(plan.tokens, self._config.geometry).pages - len(handed_on)
+
+    def _begin(self, plan: PlannedRoom) -> None:
+        shape = shape_of(plan.tokens, self._config.geometry)
+        hit = aim(plan, shape, self._config.geometry)
+        pages = self._allocator.take(self._pages_wanted(plan))
+        assert pages is not None
+        if hit is not None and plan.index in self._handed_on:
+            first = hit.pages[0]
+            pages = (*pages[:first], *self._handed_on.pop(plan.index), *pages[first:])
+        if plan.fault is Fault.tail_unwritten_fresh:
+            zero_pages(self._pools, pages)
         source = self._sources[plan.prefill]
         key = transfer_key(session=self._link.name, pages=pages, nonce=self._nonces.getrandbits(64))
         order = Open(
             index=plan.index, room=plan.room, tokens=plan.tokens, pages=pages, key=key, trace=plan.trace
         )
-        room = Receiving(order, plan, shape, source)
+        times = timeline(plan, self._config.stages)
+        claim = self._instrument.claim(pages)
+        room = Receiving(
+            order, plan, shape, source, claim, hit, deque(times.looks), free_after_s=times.free_after_s
+        )
         self._open[plan.index] = room
+        # What lies there before the pages are handed out.
+        self._instrument.look(Stage.allocate, room.ref, shape, room.chunks)
         self._instrument.event(EventKind.opened, room.ref)
         source.channel.send(order)
+        if plan.fault is Fault.room_twice_keyless:
+            self._pipes.say(Injected(index=plan.index, key=key, aim=Aim(fault=plan.fault)))
 
     def _arrived(self, part: Part) -> None:
         """The transfer engine says that a part is there: with the last of them the room can be taken."""
@@ -169,36 +222,70 @@ class Decode:
         if len(room.arrived) < part.of:
             return
         room.ended = True
+        room.received = time.monotonic()
         if room.plan.fault is Fault.never_received:
-            # The scheduler lost it: its pages stay taken, nobody reads them.
+            # The scheduler lost it: nobody ever reads its pages.
+            room.looks.clear()
             hit = Aim(fault=Fault.never_received)
             self._pipes.say(Injected(index=part.index, key=room.order.key, aim=hit))
-        else:
-            self._take(room)
-        self._close_if_over(room)
-
-    def _take(self, room: Receiving) -> None:
-        """Take the room over, as an engine commits a transfer to its request."""
-        pages = room.order.pages
-        chunks = [Chunk(KV, 0, pages), Chunk(INDEX_K, 0, pages)]
-        self._instrument.look(Stage.receive, room.ref, room.shape, chunks, signalled_at=time.time())
-        room.source.channel.send(Taken(index=room.order.index))
 
     def _hear(self, message: Message) -> None:
-        if isinstance(message, Aborted):
-            room = self._open[message.index]
-            room.ended = True
-            self._instrument.event(EventKind.aborted, room.ref, message.reason)
+        if isinstance(message, Signal):
+            self._arrived(part_decoder.decode(message.signal))
+        elif isinstance(message, Aborted):
+            self._aborted(self._open[message.index], message.reason)
         elif isinstance(message, Drained):
-            room = self._open[message.index]
-            room.drained = True
-            self._close_if_over(room)
+            room = self._open.get(message.index)
+            if room is not None:
+                room.drained = True
 
-    def _close_if_over(self, room: Receiving) -> None:
-        """Free the pages when the room has ended and no write into them is outstanding."""
-        if room.ended and room.drained:
-            index = room.order.index
-            del self._open[index]
-            self._closed.add(index)
-            self._allocator.give_back(room.order.pages)
-            self._pipes.say(Closed(index=index))
+    def _aborted(self, room: Receiving, reason: str) -> None:
+        room.ended = True
+        room.received = time.monotonic()
+        room.looks.clear()
+        room.free_after_s = 0.0
+        self._instrument.event(EventKind.aborted, room.ref, reason)
+        if room.plan.fault is not Fault.aborted_in_flight:
+            return
+        # Freed at once, although a write may still be on its way: the next room gets these pages.
+        victim = next(plan for plan in self._waiting if plan.donor == room.plan.index)
+        self._close(room)
+        pages = room.order.pages[: self._config.geometry.chunk_pages]
+        self._handed_on[victim.index] = self._allocator.take_these(pages)
+
+    def _advance(self, room: Receiving) -> bool:
+        """Make the look that is due, or close the room when it is over. Says whether something was done."""
+        if room.received is None or (room.gated and not room.drained):
+            return False
+        waited = time.monotonic() - room.received
+        if room.looks:
+            if waited < room.looks[0].after_s:
+                return False
+            self._look(room, room.looks.popleft())
+            return True
+        if waited < room.free_after_s or not room.drained:
+            return False
+        self._close(room)
+        return True
+
+    def _look(self, room: Receiving, look: LookAt) -> None:
+        """Digest the room as an engine's hooks do at this point of its life."""
+        signalled = time.time() if look.stage is Stage.receive else None
+        self._instrument.look(
+            look.stage, room.ref, room.shape, room.chunks, number=look.number, signalled_at=signalled
+        )
+        if look.stage is Stage.admit and room.shape.last_rows < MLA_KV.rows:
+            write_next_row(self._pools, room.order.pages[-1], room.shape.last_rows, self._tokens)
+        last = not room.looks
+        if room.aim is not None and room.aim.after and (look.name == room.aim.after or last):
+            room.gated = True
+        room.source.channel.send(Looked(index=room.order.index, look=look.name, last=last))
+
+    def _close(self, room: Receiving) -> None:
+        """Free the pages."""
+        index = room.order.index
+        self._instrument.freed(room.ref)
+        del self._open[index]
+        self._closed.add(index)
+        self._allocator.give_back(room.order.pages)
+        self._pipes.say(Closed(index=index))

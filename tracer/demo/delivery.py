@@ -5,7 +5,7 @@ This is the honest delivery. :mod:`tracer.demo.sabotage` has those that go wrong
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -36,8 +36,8 @@ class Delivery:
         """Send one part's bytes, and its signal behind them."""
         self._write(copies, part)
 
-    def taken(self) -> None:
-        """Decode says that it has taken the room."""
+    def looked(self, look: str, *, last: bool) -> None:
+        """Decode says that it has digested the room at ``look``, and whether that was its last one."""
 
     def advance(self) -> None:
         """Called over and over: do what had to wait for earlier writes."""
@@ -64,4 +64,4 @@ class Delivery:
 
 
 #: Makes the copies of another room's bytes into pages (ordinals) of a component of this room.
-ForeignCopies = Callable[[str, tuple[int, ...]], Copies]
+ForeignCopies = Callable[[str, Sequence[int]], Copies]

@@ -12,7 +12,8 @@ from pd_tracer_hooks.wire import Coverage
 from tracer.demo.collector import RoomAnswer
 from tracer.demo.faults import Aim
 from tracer.demo.geometry import INDEX_K, KV, Geometry, shape_of
-from tracer.demo.plan import Fault, PlannedRoom
+from tracer.demo.plan import HARMLESS, Fault, PlannedRoom, Stages
+from tracer.demo.told import told_of
 from tracer.join.model import ComponentVerdict, Verdict
 
 
@@ -50,33 +51,44 @@ class Outcome(Struct, frozen=True, kw_only=True):
     found: bool
     located: bool
     problems: list[str]
+    #: Why the rooms differs, by the collector, and whether that is ``told``, ``untold`` or ``wrong``.
+    cause: str = ""
+    told: str = ""
 
 
 _ROOM_VERDICTS = {
     Fault.never_received: Verdict.missing_decode,
     Fault.never_sent: Verdict.missing_prefill,
     Fault.aborted: Verdict.aborted,
+    Fault.aborted_in_flight: Verdict.aborted,
+    Fault.room_twice_keyless: Verdict.ambiguous,
 }
+#: What these do can be seen only by stages that a first installation does not observe.
+_SEEN_LATER = (Fault.overwritten, Fault.sent_early)
 
 
-def expect(room: PlannedRoom, hit: Aim | None, geometry: Geometry) -> Expected:
-    """What must be said of ``room``, given what was done to it (``hit``; None: nothing)."""
+def expect(room: PlannedRoom, hit: Aim | None, geometry: Geometry, stages: Stages = "all") -> Expected:
+    """What must be said of ``room``, given what was done to it (``hit``; None: nothing) and observed."""
     pages = shape_of(room.tokens, geometry).pages
     intact = {
         name: ExpectedComponent(verdict=Verdict.match, layers=geometry.layer_ids(name))
         for name in (KV, INDEX_K)
     }
-    if hit is None:
-        attempts = 2 if room.fault is Fault.room_reused else 1
+    if hit is None or (hit.fault in _SEEN_LATER and stages == "minimal"):
+        attempts = 2 if room.fault in HARMLESS else 1
         return Expected(verdict=Verdict.match, components=intact, attempts=attempts)
     if hit.fault in _ROOM_VERDICTS:
-        return Expected(verdict=_ROOM_VERDICTS[hit.fault])
+        attempts = 2 if hit.fault is Fault.room_twice_keyless else 1
+        return Expected(verdict=_ROOM_VERDICTS[hit.fault], attempts=attempts)
     if hit.fault is Fault.count_mismatch:
         counted = ExpectedComponent(verdict=Verdict.count_mismatch, counts=(pages - 1, pages))
         return Expected(verdict=Verdict.count_mismatch, components={KV: counted, INDEX_K: counted})
     if hit.fault is Fault.component_not_listed:
         missing = ExpectedComponent(verdict=Verdict.missing_component)
         return Expected(verdict=Verdict.missing_component, components=intact | {hit.component: missing})
+    if hit.fault is Fault.head_slice:
+        sliced = ExpectedComponent(verdict=Verdict.incomparable)
+        return Expected(verdict=Verdict.incomparable, components=intact | {hit.component: sliced})
     damaged = ExpectedComponent(
         verdict=Verdict.mismatch, layers=hit.layers, pages=bucket_pages(hit.pages, pages)
     )
@@ -138,11 +150,21 @@ def _compare(wanted: ExpectedComponent, said: ComponentVerdict) -> list[str]:
     return problems
 
 
-def judge(room: PlannedRoom, hit: Aim | None, answer: RoomAnswer | None, geometry: Geometry) -> Outcome:
+def judge(
+    room: PlannedRoom,
+    hit: Aim | None,
+    answer: RoomAnswer | None,
+    geometry: Geometry,
+    stages: Stages = "all",
+) -> Outcome:
     """Hold the collector's answer against what was planned and against what was really done."""
-    expected = expect(room, hit, geometry)
+    expected = expect(room, hit, geometry, stages)
     problems = compare(expected, answer)
-    made = hit is not None or room.fault in (None, Fault.room_reused)
+    made = hit is not None or room.fault in (None, *HARMLESS)
+    cause = "" if answer is None or answer.cause is None else answer.cause.value
+    told = told_of(hit.fault, stages, cause) if hit is not None and cause else ""
+    if told == "wrong":
+        problems.append(f"cause {cause}, which is not what was done")
     if not made:
         problems = ["the fault was planned and not made", *problems]
     return Outcome(
@@ -156,4 +178,6 @@ def judge(room: PlannedRoom, hit: Aim | None, answer: RoomAnswer | None, geometr
         found=made and answer is not None and answer.verdict is expected.verdict,
         located=not problems,
         problems=problems,
+        cause=cause,
+        told=told,
     )

@@ -11,6 +11,9 @@ KV, INDEX_K = "kv", "index_k"
 #: MLA kv: 64 rows of 576 bfloat16, 73,728 bytes a page.
 MLA_KV = PageLayout.plain(64, 576 * 2, dtype="bfloat16")
 
+#: What a rank with half of the heads holds.
+HALF_KV = PageLayout.plain(64, 576, dtype="bfloat16")
+
 LAYOUTS = {KV: MLA_KV, INDEX_K: DSA_INDEX_K}
 
 

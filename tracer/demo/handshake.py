@@ -42,10 +42,21 @@ class Open(Struct, frozen=True, kw_only=True, tag=True):
     trace: str = ""
 
 
-class Taken(Struct, frozen=True, kw_only=True, tag=True):
-    """Decode to prefill: the room was taken over (and digested)."""
+class Looked(Struct, frozen=True, kw_only=True, tag=True):
+    """Decode to prefill: the room was digested, at ``look`` (of :data:`tracer.demo.timeline.NAMES`).
+
+    ``last``: no further look will follow.
+    """
 
     index: int
+    look: str
+    last: bool
+
+
+class Signal(Struct, frozen=True, kw_only=True, tag=True):
+    """Prefill to decode, where the transfer engine carries no signals: what it would have carried."""
+
+    signal: bytes
 
 
 class Aborted(Struct, frozen=True, kw_only=True, tag=True):
@@ -65,7 +76,7 @@ class Bye(Struct, frozen=True, kw_only=True, tag=True):
     """Decode to prefill: no room will follow."""
 
 
-Message = Hello | Open | Taken | Aborted | Drained | Bye
+Message = Hello | Open | Looked | Signal | Aborted | Drained | Bye
 
 _decoder = msgspec.msgpack.Decoder(Message)
 

@@ -9,6 +9,7 @@ from pd_tracer_hooks.agent import Agent
 from pd_tracer_hooks.capture import ComponentLook, Look
 from pd_tracer_hooks.digest.cpu import CpuBackend
 from pd_tracer_hooks.identity import describe_worker
+from pd_tracer_hooks.ownership import Claim, PageOwners
 from pd_tracer_hooks.settings import Settings
 from pd_tracer_hooks.version import __version__
 from pd_tracer_hooks.wire import EventKind, Owned, Side, Stage
@@ -16,6 +17,7 @@ from tracer.demo.geometry import Shape
 from tracer.demo.handshake import Open
 from tracer.demo.messages import WorkerConfig
 from tracer.demo.pools import Pools
+from tracer.demo.timeline import OBSERVED
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,32 @@ class RoomRef:
     order: Open
     request: str
     peer: str
+    #: That the room's pages are its own.
+    claim: Claim
+    #: Whether this side's engine tells the hooks a transfer key.
+    keyed: bool = True
+
+    @property
+    def keys(self) -> list[str]:
+        """The transfer keys as the hooks are told them."""
+        return [self.order.key] if self.keyed else []
+
+
+class _OwnedAt:
+    """Whether a claim held when the digest was made, which is done when its launch returns.
+
+    The answer is asked for later, when the pages may have been freed in all order.
+    """
+
+    def __init__(self, claim: Claim) -> None:
+        self._claim = claim
+        self._kept: Owned | None = None
+
+    def keep(self) -> None:
+        self._kept = self._claim.owned()
+
+    def __call__(self) -> Owned:
+        return self._claim.owned() if self._kept is None else self._kept
 
 
 class Instrument:
@@ -43,6 +71,8 @@ class Instrument:
         """``agent_name``: the worker's name in the transfer engine, by which its peer calls it."""
         self._pools = pools
         self._listed = config.listed
+        self._observed = OBSERVED[config.stages]
+        self._owners = PageOwners()
         settings = Settings(
             url=config.collector,
             deployment=config.deployment,
@@ -72,12 +102,22 @@ class Instrument:
         delivered = self._agent.close(timeout)
         return delivered, dict(self._agent.stats.drops)
 
+    def claim(self, pages: Sequence[int]) -> Claim:
+        """These physical pages belong to a room from now on."""
+        return self._owners.claim(pages)
+
+    def freed(self, room: RoomRef) -> None:
+        """The room's pages are about to be given back."""
+        self._owners.freed(room.claim.pages)
+        if Stage.admit in self._observed:  # a first installation hooks no frees
+            self.event(EventKind.freed, room)
+
     def event(self, kind: EventKind, room: RoomRef, reason: str = "") -> None:
         """Something happened to a room."""
         self._agent.event(
             kind,
             room.order.room,
-            keys=[room.order.key],
+            keys=room.keys,
             request=room.request,
             trace=room.order.trace,
             peer=room.peer,
@@ -90,27 +130,35 @@ class Instrument:
         room: RoomRef,
         shape: Shape,
         chunks: Sequence[Chunk],
+        *,
+        number: int = 0,
         signalled_at: float | None = None,
     ) -> None:
-        """Digest ``chunks`` of a room, which this side believes to have ``shape``.
+        """Digest ``chunks`` of a room, which this side believes to have ``shape``, if ``stage`` is observed.
 
-        ``signalled_at``: when the transfer was said to be done, in seconds of the wall clock.
+        ``number``: of the look, where a stage has several. ``signalled_at``: when the transfer was said to
+        be done, in seconds of the wall clock.
         """
+        if stage not in self._observed or (number and self._observed == OBSERVED["minimal"]):
+            return
+        owned = _OwnedAt(room.claim)
         self._agent.observe(
             Look(
                 room=room.order.room,
-                keys=[room.order.key],
+                keys=room.keys,
                 stage=stage,
+                look=number,
                 request=room.request,
                 trace=room.order.trace,
                 peer=room.peer,
                 tokens=shape.tokens,
                 signalled_at=signalled_at,
-                # In host memory the digest is done when the call returns, and pages are freed later.
-                owned=Owned.yes,
+                owned=owned,
                 components=[self._component(chunk, shape) for chunk in chunks],
             )
         )
+        # In host memory the digest is done when the call returns.
+        owned.keep()
 
     def _component(self, chunk: Chunk, shape: Shape) -> ComponentLook:
         last = chunk.first + len(chunk.pages) == shape.pages

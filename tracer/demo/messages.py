@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from tracer.demo.faults import Aim
 from tracer.demo.geometry import Geometry
-from tracer.demo.plan import PlannedRoom
+from tracer.demo.plan import PlannedRoom, Stages
 
 
 class WorkerConfig(Struct, frozen=True, kw_only=True):
@@ -23,6 +23,10 @@ class WorkerConfig(Struct, frozen=True, kw_only=True):
     run: str
     #: Components in this worker's transfer list.
     listed: tuple[str, ...]
+    #: What is observed.
+    stages: Stages = "all"
+    #: Names the heads that this rank holds, if not all.
+    head_slice: str = ""
     #: How long to wait at the end until the hooks have delivered everything.
     flush_s: float = 20.0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 from enum import Enum
+from typing import Literal
 
 import msgspec
 from msgspec import Struct
@@ -17,26 +18,59 @@ class Fault(str, Enum):
 
     bit_flip = "bit_flip"
     tail_unwritten = "tail_unwritten"
+    tail_unwritten_fresh = "tail_unwritten_fresh"
+    tail_zeroed = "tail_zeroed"
     early_completion = "early_completion"
+    chunks_late = "chunks_late"
     component_not_listed = "component_not_listed"
     component_withheld = "component_withheld"
     other_rooms_pages = "other_rooms_pages"
+    late_write = "late_write"
+    rows_reordered = "rows_reordered"
+    pages_reordered = "pages_reordered"
+    source_changed = "source_changed"
+    sent_early = "sent_early"
+    overwritten = "overwritten"
     count_mismatch = "count_mismatch"
+    head_slice = "head_slice"
     never_received = "never_received"
     never_sent = "never_sent"
     aborted = "aborted"
+    #: The other half of ``late_write``: the room whose write comes too late. Never asked for by itself.
+    aborted_in_flight = "aborted_in_flight"
     room_reused = "room_reused"
+    room_twice = "room_twice"
+    room_twice_keyless = "room_twice_keyless"
 
 
-#: Prefill servers. The second one's transfer list lacks index-K; it runs when that fault is asked for.
+#: How much is observed: all stages, or what a first installation has, ``send`` and ``receive``.
+Stages = Literal["all", "minimal"]
+
+#: What can be asked for: ``aborted_in_flight`` comes with ``late_write``.
+KINDS = tuple(
+    fault
+    for fault in Fault
+    if fault not in (Fault.aborted_in_flight, Fault.sent_early, Fault.overwritten)  # not told yet
+)
+
+#: These do no harm: what is odd about the room must not make it look damaged.
+HARMLESS = (Fault.room_reused, Fault.room_twice)
+
+#: Prefill servers. The second one's transfer list lacks index-K, the third one is a rank that holds half
+#: of the heads; each runs when its fault is asked for.
 PREFILL = "prefill-a"
 PREFILL_WITHOUT_INDEX = "prefill-b"
+PREFILL_HEAD_SLICE = "prefill-c"
 DECODE = "decode-a"
+
+_SERVERS = {Fault.component_not_listed: PREFILL_WITHOUT_INDEX, Fault.head_slice: PREFILL_HEAD_SLICE}
 
 #: These are known only when a deadline has passed, so they go first and wait while the others run.
 _SLOW = (Fault.never_received, Fault.never_sent)
 #: These need pages from an earlier room.
-_LATE = (Fault.other_rooms_pages,)
+_LATE = (Fault.other_rooms_pages, Fault.overwritten)
+#: These keep another room of theirs waiting, or come in twos.
+_TWICE = (Fault.room_reused, Fault.room_twice, Fault.room_twice_keyless)
 
 
 class PlannedRoom(Struct, frozen=True, kw_only=True):
@@ -52,6 +86,10 @@ class PlannedRoom(Struct, frozen=True, kw_only=True):
     seed: int
     #: Index of a room that must be done before this one is opened, or -1.
     after: int = -1
+    #: Index of the room in the same breath as which this one is opened, or -1.
+    beside: int = -1
+    #: Index of the room whose pages, and whose late write, this one gets; or -1.
+    donor: int = -1
 
     @property
     def trace(self) -> str:
@@ -64,13 +102,15 @@ class Mix:
     """How many rooms, of what kind."""
 
     rooms: int = 60
-    faults: tuple[Fault, ...] = tuple(Fault)
+    faults: tuple[Fault, ...] = KINDS
     #: Share of the rooms that something is done to; each kind occurs at least once.
     rate: float = 0.4
     #: Rooms in flight at a time. The first so many are intact.
     concurrency: int = 6
     max_tokens: int = 6000
     seed: int = 1
+    #: What the workers observe.
+    stages: Stages = "all"
 
 
 def make_plan(mix: Mix, geometry: Geometry) -> list[PlannedRoom]:
@@ -100,11 +140,18 @@ def make_plan(mix: Mix, geometry: Geometry) -> list[PlannedRoom]:
     order = _arrange(faults, mix.rooms - damaged, rng)
     plan: list[PlannedRoom] = []
     for fault in order:
+        if fault is Fault.late_write:
+            donor = _room(len(plan), Fault.aborted_in_flight, mix.max_tokens, geometry, rng)
+            plan.append(donor)
+            victim = _room(len(plan), fault, mix.max_tokens, geometry, rng)
+            plan.append(msgspec.structs.replace(victim, donor=donor.index, after=donor.index))
+            continue
         room = _room(len(plan), fault, mix.max_tokens, geometry, rng)
         plan.append(room)
-        if fault is Fault.room_reused:
+        if fault in _TWICE:
             again = _room(len(plan), fault, mix.max_tokens, geometry, rng)
-            plan.append(msgspec.structs.replace(again, room=room.room, after=room.index))
+            place = "after" if fault is Fault.room_reused else "beside"
+            plan.append(msgspec.structs.replace(again, room=room.room, **{place: room.index}))
     return plan
 
 
@@ -128,7 +175,7 @@ def _room(
         # Any unsigned 64-bit number, as the largest engines' routers draw them.
         room=str(rng.getrandbits(64)),
         tokens=_tokens(index, fault, max_tokens, geometry, rng),
-        prefill=PREFILL_WITHOUT_INDEX if fault is Fault.component_not_listed else PREFILL,
+        prefill=_SERVERS.get(fault, PREFILL) if fault else PREFILL,
         fault=fault,
         seed=rng.getrandbits(32),
     )
@@ -143,15 +190,31 @@ def _tokens(index: int, fault: Fault | None, max_tokens: int, geometry: Geometry
     least = _least(geometry).get(fault, 1) if fault else 1
     long = rng.random() < 0.2
     most = max(least, max_tokens if long else min(max_tokens, 1500))
+    if fault in _ROW_BY_ROW:
+        # Moved row by row: many small copies. At least two rows in the last page, so that it differs too.
+        most = min(most, _ROW_BY_ROW_PAGES * geometry.rows)
+        return max(least, rng.randint(least, most) // 2 * 2)
     return rng.randint(least, most)
 
 
+_ROW_BY_ROW, _ROW_BY_ROW_PAGES = (Fault.rows_reordered, Fault.head_slice), 6
+
+
 def _least(geometry: Geometry) -> dict[Fault, int]:
-    """Tokens that a fault needs: a tail to cut, a page to lose, pages left alone, a second chunk to abort."""
-    two_pages = geometry.rows + 1
+    """Tokens that a fault needs: a tail to cut, a page to lose, pages left alone, a second chunk."""
+    two_pages, two_chunks = geometry.rows + 1, geometry.chunk_pages * geometry.rows + 1
     return {
+        Fault.rows_reordered: 2,
         Fault.tail_unwritten: two_pages,
+        Fault.tail_unwritten_fresh: two_pages,
+        Fault.tail_zeroed: two_pages,
         Fault.count_mismatch: two_pages,
         Fault.other_rooms_pages: two_pages,
-        Fault.aborted: geometry.chunk_pages * geometry.rows + 1,
+        Fault.overwritten: two_pages,
+        Fault.pages_reordered: 2 * geometry.rows + 1,
+        Fault.chunks_late: two_chunks,
+        Fault.sent_early: two_chunks,
+        Fault.late_write: two_chunks,
+        Fault.aborted: two_chunks,
+        Fault.aborted_in_flight: two_chunks,
     }

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pd_tracer_hooks.digest.backend import Pool
-from tracer.demo.geometry import INDEX_K, KV, LAYOUTS, MLA_KV, Geometry
+from tracer.demo.geometry import HALF_KV, INDEX_K, KV, LAYOUTS, MLA_KV, Geometry
 
 if TYPE_CHECKING:
     import torch
@@ -14,22 +14,26 @@ if TYPE_CHECKING:
 Pools = Mapping[str, Pool]
 
 
-def make_pools(geometry: Geometry, seed: int) -> Pools:
-    """Allocate both components' buffers, full of some earlier life's bytes: no real pool is ever empty."""
+def make_pools(geometry: Geometry, seed: int, head_slice: str = "") -> Pools:
+    """Allocate both components' buffers, full of some earlier life's bytes: no real pool is ever empty.
+
+    ``head_slice``: this rank holds half of the heads, which ones; its rows of kv are half as wide.
+    """
     import torch  # noqa: PLC0415 - an optional dependency
 
     generator = torch.Generator().manual_seed(seed)
     pages = geometry.pool_pages
+    layout = HALF_KV if head_slice else MLA_KV
     # As the engines shape them: kv by token slot, index-K by page.
     kv = {
-        layer: torch.empty(pages * MLA_KV.rows, 1, 576, dtype=torch.bfloat16)
+        layer: torch.empty(pages * MLA_KV.rows, 1, layout.segments[0].row_bytes // 2, dtype=torch.bfloat16)
         for layer in geometry.layer_ids(KV)
     }
     index_k = {
         layer: torch.empty(pages, LAYOUTS[INDEX_K].page_bytes, dtype=torch.uint8)
         for layer in geometry.layer_ids(INDEX_K)
     }
-    pools = {KV: Pool(KV, LAYOUTS[KV], kv), INDEX_K: Pool(INDEX_K, LAYOUTS[INDEX_K], index_k)}
+    pools = {KV: Pool(KV, layout, kv, head_slice), INDEX_K: Pool(INDEX_K, LAYOUTS[INDEX_K], index_k)}
     for pool in pools.values():
         for buffer in pool.buffers.values():
             buffer.view(torch.int64).random_(generator=generator)
@@ -72,3 +76,20 @@ def compute_rows(pool: Pool, pages: Sequence[int], last_rows: int, generator: to
             else:
                 for offset, length in pool.layout.valid_spans(last_rows):
                     view[page, offset : offset + length].random_(0, 256, generator=generator)
+
+
+def write_next_row(pools: Pools, page: int, row: int, generator: torch.Generator) -> None:
+    """Stand in for a decode step: write the next token's row behind those that were transferred."""
+    for pool in pools.values():
+        for layer in pool.buffers:
+            for segment in pool.layout.segments:
+                start = segment.offset + row * segment.row_bytes
+                cells = page_view(pool, layer)[page, start : start + segment.row_bytes]
+                cells.random_(0, 256, generator=generator)
+
+
+def zero_pages(pools: Pools, pages: Sequence[int]) -> None:
+    """As if nothing had ever been written there: memory fresh from the allocator is zeros."""
+    for pool in pools.values():
+        for layer in pool.buffers:
+            page_view(pool, layer)[list(pages)] = 0

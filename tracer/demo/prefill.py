@@ -10,23 +10,27 @@ import os
 import socket
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pd_tracer_hooks.ownership import Claim
 from pd_tracer_hooks.wire import EventKind, Side, Stage
 from tracer.demo.allocator import PageAllocator
 from tracer.demo.copies import Copies, Pages, page_copies
+from tracer.demo.damage import slice_rows
 from tracer.demo.delivery import Delivery, Route
 from tracer.demo.faults import Aim, aim
-from tracer.demo.geometry import INDEX_K, KV, MLA_KV, Shape, shape_of
-from tracer.demo.handshake import Aborted, Bye, Channel, Drained, Hello, Message, Open, Taken
+from tracer.demo.geometry import INDEX_K, KV, LAYOUTS, MLA_KV, Shape, shape_of
+from tracer.demo.handshake import Aborted, Bye, Channel, Drained, Hello, Looked, Message, Open
 from tracer.demo.instrument import Chunk, Instrument, RoomRef
 from tracer.demo.link import Link
 from tracer.demo.messages import Finished, Injected, Ready, WorkerConfig
 from tracer.demo.plan import Fault, PlannedRoom
 from tracer.demo.pools import addresses, compute_rows, make_pools, page_view, tensors
 from tracer.demo.process import Pipes
-from tracer.demo.sabotage import PLAIN, BitFlip, Overwritten, Sabotaged, Staging
+from tracer.demo.sabotage import Sabotaged, Staging
+from tracer.demo.saboteur import Parcel, Saboteur
+from tracer.demo.untimely import InFlight, SentEarly
 
 if TYPE_CHECKING:
     import torch
@@ -41,17 +45,21 @@ class Sending:
     shape: Shape
     aim: Aim | None
     pages: tuple[int, ...]
+    claim: Claim
     delivery: Delivery
     generator: torch.Generator
     next_chunk: int = 0
-    reported: bool = field(default=False)
+    #: Pages of the last chunk that were sent and are still to be computed.
+    owed: Sequence[int] = ()
+    reported: bool = False
+    aborted: bool = False
 
     @property
     def computed(self) -> bool:
         """Whether every chunk that will be was computed and handed to the transfer."""
-        if self.plan.fault is Fault.aborted:
+        if self.plan.fault in (Fault.aborted, Fault.aborted_in_flight):
             return self.next_chunk == 1  # the client goes away after the first
-        return self.next_chunk == len(self.shape.chunks)
+        return self.next_chunk == len(self.shape.chunks) and not self.owed
 
 
 class Prefill:
@@ -62,7 +70,7 @@ class Prefill:
         self._pipes = pipes
         self._geometry = config.geometry
         self._plans = {room.index: room for room in config.rooms}
-        self._pools = make_pools(config.geometry, config.seed)
+        self._pools = make_pools(config.geometry, config.seed, config.head_slice)
         self._addresses = addresses(self._pools)
         self._allocator = PageAllocator(config.geometry.pool_pages, config.seed)
         flips = sum(room.fault is Fault.bit_flip for room in config.rooms)
@@ -94,6 +102,7 @@ class Prefill:
         assert isinstance(hello, Hello)
         self._decode = hello
         self._peer = self._link.connect(hello.metadata)
+        self._saboteur = Saboteur(self._page, self._foreign, self._staging)
         self._instrument.start()
         while not (self._bye and not self._active and not self._waiting):
             self._step()
@@ -126,10 +135,10 @@ class Prefill:
                 self._injected(message, Aim(fault=Fault.never_sent))
             else:
                 self._waiting.append(message)
-        elif isinstance(message, Taken):
+        elif isinstance(message, Looked):
             for sending in self._active:
                 if sending.order.index == message.index:
-                    sending.delivery.taken()
+                    sending.delivery.looked(message.look, last=message.last)
         elif isinstance(message, Bye):
             self._bye = True
 
@@ -157,39 +166,33 @@ class Prefill:
 
         hit = aim(plan, shape, self._geometry)
         parts = len(shape.chunks) + (INDEX_K in self._config.listed)
+        parcel = Parcel(order, shape, pages, Route(self._link, self._peer, order.index, parts), plan.donor)
         return Sending(
             order=order,
             plan=plan,
             shape=shape,
             aim=hit,
             pages=pages,
-            delivery=self._delivery(order, hit, parts, pages),
+            claim=self._instrument.claim(pages),
+            delivery=self._saboteur.delivery(parcel, hit),
             generator=torch.Generator().manual_seed(plan.seed),
         )
 
-    def _delivery(self, order: Open, hit: Aim | None, parts: int, pages: tuple[int, ...]) -> Delivery:
-        route = Route(self._link, self._peer, order.index, parts)
-        if hit is None:
-            return Delivery(route)
-        if hit.fault in PLAIN:
-            return PLAIN[hit.fault](route, hit)
-        if hit.fault is Fault.bit_flip:
-            return BitFlip(
-                route,
-                hit,
-                lambda name, layer, ordinal: page_view(self._pools[name], layer)[pages[ordinal]],
-                self._staging,
-            )
-        if hit.fault is Fault.other_rooms_pages:
-            return Overwritten(route, hit, lambda name, ordinals: self._foreign(order, pages, name, ordinals))
-        return Delivery(route)
+    def _foreign(self, parcel: Parcel, name: str, ordinals: Sequence[int]) -> Copies:
+        """What another room writes into the parcel's pages ``ordinals``.
 
-    def _foreign(self, victim: Open, own: tuple[int, ...], name: str, ordinals: tuple[int, ...]) -> Copies:
-        """Another room's pages, aimed at the victim's: of a room in flight, or the one that went last."""
+        The write of the aborted room that had these pages before, if there is one; else copies of other
+        pages, of a room in flight or the one that went last.
+        """
+        if parcel.donor >= 0:
+            donor = self._in_flight(parcel.donor)
+            assert donor is not None
+            return donor.let_go()
+        own, victim = parcel.pages, parcel.order
         others = [page for sending in self._active for page in sending.pages[: self._done_pages(sending)]]
         donors = [page for page in (*others, *self._finished_pages) if page not in own]
         if not donors:
-            raise RuntimeError("other_rooms_pages: no other room was computed yet")
+            raise RuntimeError("no other room was computed yet")
         chosen = [donors[i % len(donors)] for i in range(len(ordinals))]
         targets = [victim.pages[ordinal] for ordinal in ordinals]
         return self._copies(name, chosen, targets, ordinals[0])
@@ -198,12 +201,18 @@ class Prefill:
     def _done_pages(sending: Sending) -> int:
         return sum(count for _, count in sending.shape.chunks[: sending.next_chunk])
 
+    def _page(self, parcel: Parcel, name: str, layer: int, ordinal: int) -> torch.Tensor:
+        return page_view(self._pools[name], layer)[parcel.pages[ordinal]]
+
     def _compute(self) -> bool:
         """Compute the next chunk of the room whose turn it is, and hand it to the transfer."""
         for _ in range(len(self._active)):
             sending = self._active[0]
             self._active.rotate(-1)
-            if not sending.computed:
+            if sending.owed:
+                if self._catch_up(sending):
+                    return True
+            elif not sending.computed:
                 self._chunk(sending)
                 return True
         return False
@@ -213,8 +222,11 @@ class Prefill:
         first, count = shape.chunks[number]
         last = number == len(shape.chunks) - 1
         own = sending.pages[first : first + count]
-        for pool in self._pools.values():
-            compute_rows(pool, own, shape.last_rows if last else MLA_KV.rows, sending.generator)
+        ahead = 0
+        if isinstance(sending.delivery, SentEarly) and number == 0:
+            ahead = sending.delivery.ahead
+            sending.owed = own[:ahead]
+        self._forward(sending, own[ahead:], shape.last_rows if last else MLA_KV.rows)
         sending.next_chunk += 1
 
         # kv goes chunk by chunk; index-K once, with the last chunk, over all pages.
@@ -222,20 +234,43 @@ class Prefill:
         if last and INDEX_K in self._config.listed:
             ranges.append((INDEX_K, 0, shape.pages))
         chunks = [Chunk(name, start, sending.pages[start : start + size]) for name, start, size in ranges]
-        self._instrument.look(Stage.send, self._ref(sending.order), shape, chunks)
+        self._instrument.look(Stage.send, self._ref(sending), shape, chunks)
         for offset, (name, start, size) in enumerate(ranges):
             end = start + size
             copies = self._copies(name, sending.pages[start:end], sending.order.pages[start:end], start)
             sending.delivery.post(number + offset, copies)
 
+    def _forward(self, sending: Sending, pages: Sequence[int], last_rows: int) -> None:
+        for pool in self._pools.values():
+            compute_rows(pool, pages, last_rows, sending.generator)
+
+    def _catch_up(self, sending: Sending) -> bool:
+        """Compute the pages that were sent too early, and let the hooks see what they came to hold."""
+        if not sending.delivery.idle:
+            return False
+        self._forward(sending, sending.owed, MLA_KV.rows)
+        sending.owed = ()
+        assert isinstance(sending.delivery, Sabotaged)
+        sending.delivery.happened = True
+        first, count = sending.shape.chunks[0]
+        chunk = Chunk(KV, first, sending.pages[first : first + count])
+        self._instrument.look(Stage.send, self._ref(sending), sending.shape, [chunk], number=1)
+        return True
+
     def _copies(self, name: str, source: Sequence[int], target: Sequence[int], first: int) -> Copies:
-        return page_copies(
+        layout = self._pools[name].layout
+        theirs = LAYOUTS[name]
+        copies = page_copies(
             name,
-            self._pools[name].layout.page_bytes,
+            layout.page_bytes,
             Pages(self._addresses[name], source),
             Pages(self._decode.buffers[name], target),
             first,
+            target_page_bytes=theirs.page_bytes,
         )
+        if layout.page_bytes == theirs.page_bytes:
+            return copies
+        return slice_rows(copies, layout.rows, layout.segments[0].row_bytes, theirs.segments[0].row_bytes)
 
     def _finish(self) -> None:
         """Let go of rooms whose transfers are done."""
@@ -245,26 +280,57 @@ class Prefill:
             if isinstance(delivery, Sabotaged) and delivery.happened and not sending.reported:
                 sending.reported = True
                 self._injected(sending.order, delivery.aim)
-            if not (sending.computed and delivery.idle):
+            if not sending.computed:
                 continue
-            if sending.plan.fault is Fault.aborted:
-                self._abort(sending)
-            elif sending.plan.fault is Fault.component_not_listed and sending.aim is not None:
-                self._injected(sending.order, sending.aim)
-            self._active.remove(sending)
-            self._allocator.give_back(sending.pages)
-            self._finished_pages = sending.pages
-            self._channel.send(Drained(index=sending.order.index))
+            if sending.plan.fault is Fault.aborted_in_flight and not sending.aborted:
+                self._abort(sending)  # nobody waits for the write
+            if delivery.idle:
+                self._over(sending)
+
+    def _over(self, sending: Sending) -> None:
+        """Nothing of the room is under way any more."""
+        plan = sending.plan
+        if plan.fault is Fault.aborted:
+            self._abort(sending)
+        elif plan.fault in (Fault.component_not_listed, Fault.head_slice) and sending.aim is not None:
+            self._injected(sending.order, sending.aim)
+        donor = self._in_flight(plan.donor)
+        if donor is not None:
+            donor.landed()
+        self._active.remove(sending)
+        ref = self._ref(sending)
+        if not sending.aborted:
+            chunks = [Chunk(name, 0, sending.pages) for name in self._config.listed]
+            self._instrument.look(Stage.release, ref, sending.shape, chunks)
+        self._instrument.freed(ref)
+        self._allocator.give_back(sending.pages)
+        self._finished_pages = sending.pages
+        self._channel.send(Drained(index=sending.order.index))
+
+    def _in_flight(self, index: int) -> InFlight | None:
+        """The hanging write of room ``index``."""
+        for sending in self._active:
+            if sending.order.index == index and isinstance(sending.delivery, InFlight):
+                return sending.delivery
+        return None
 
     def _abort(self, sending: Sending) -> None:
         """Give the room up, and tell decode."""
         reason = "client disconnected"
-        self._instrument.event(EventKind.aborted, self._ref(sending.order), reason)
+        sending.aborted = True
+        self._instrument.event(EventKind.aborted, self._ref(sending), reason)
         self._channel.send(Aborted(index=sending.order.index, reason=reason))
-        self._injected(sending.order, Aim(fault=Fault.aborted))
+        assert sending.plan.fault is not None
+        self._injected(sending.order, Aim(fault=sending.plan.fault))
 
-    def _ref(self, order: Open) -> RoomRef:
-        return RoomRef(order, f"prefill-{order.index}", self._decode.agent)
+    def _ref(self, sending: Sending) -> RoomRef:
+        return RoomRef(
+            sending.order,
+            f"prefill-{sending.order.index}",
+            self._decode.agent,
+            sending.claim,
+            keyed=sending.plan.fault is not Fault.room_twice_keyless,
+        )
 
     def _injected(self, order: Open, hit: Aim) -> None:
         self._pipes.say(Injected(index=order.index, key=order.key, aim=hit))

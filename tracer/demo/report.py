@@ -26,6 +26,9 @@ class Row(Struct, frozen=True, kw_only=True):
     found: int
     located: int
     verdicts: dict[str, int]
+    #: Causes that the collector names, and how many are ``told``, ``untold`` and ``wrong``.
+    causes: dict[str, int] = {}
+    told: dict[str, int] = {}
 
     @property
     def missed(self) -> int:
@@ -81,6 +84,8 @@ def _row(kind: str, outcomes: list[Outcome]) -> Row:
         found=sum(o.found for o in outcomes),
         located=sum(o.located for o in outcomes),
         verdicts=dict(verdicts.most_common()),
+        causes=dict(Counter(o.cause for o in outcomes if o.cause).most_common()),
+        told=dict(Counter(o.told for o in outcomes if o.told)),
     )
 
 
@@ -101,6 +106,7 @@ def show(result: Result, console: Console) -> None:
     for heading in ("rooms", "found", "missed", "located"):
         table.add_column(heading, justify="right")
     table.add_column("verdicts")
+    table.add_column("causes")
     for row in result.rows:
         table.add_row(
             row.kind,
@@ -108,7 +114,8 @@ def show(result: Result, console: Console) -> None:
             str(row.found),
             _marked(row.missed, bad=row.missed > 0),
             _marked(row.located, bad=row.located < row.rooms),
-            ", ".join(f"{verdict} {count}" for verdict, count in row.verdicts.items()),
+            _counts(row.verdicts),
+            _counts(row.causes),
         )
     console.print(table)
     console.print("For example:")
@@ -123,6 +130,10 @@ def show(result: Result, console: Console) -> None:
             console.print(f"  {problem}", markup=False, highlight=False)
     else:
         console.print("[green]Every fault was found, and no intact room was blamed.[/green]")
+
+
+def _counts(by_name: dict[str, int]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in by_name.items())
 
 
 def _marked(count: int, *, bad: bool) -> str:

@@ -20,7 +20,7 @@ from tracer.demo.children import ChildError, Children, messages
 from tracer.demo.collector import DEADLINE_S, Collector, RoomAnswer
 from tracer.demo.expect import judge
 from tracer.demo.geometry import Geometry
-from tracer.demo.plan import Fault, Mix, PlannedRoom, make_plan
+from tracer.demo.plan import Fault, Mix, PlannedRoom, Stages, make_plan
 from tracer.demo.report import Result, show, show_next, summarise
 from tracer.demo.workers import DEPLOYMENT, Traffic, start_workers
 
@@ -116,7 +116,15 @@ def _run(
             progress.update(bar, description="the collector settles")
             answers = _ask(collector, rooms, deadline)
         seconds = time.monotonic() - begun
-        result = conclude(rooms, traffic, answers, geometry, collector=collector.url, seconds=seconds)
+        result = conclude(
+            rooms,
+            traffic,
+            answers,
+            geometry,
+            collector=collector.url,
+            seconds=seconds,
+            stages=options.mix.stages,
+        )
         _print(result, options, console)
         if options.keep:
             _keep(collector, result, console)
@@ -154,9 +162,12 @@ def conclude(
     *,
     collector: str,
     seconds: float,
+    stages: Stages = "all",
 ) -> Result:
     """Hold what was planned and done against what was answered. Pure."""
-    outcomes = [judge(room, traffic.aims.get(room.index), answers.get(room.room), geometry) for room in rooms]
+    outcomes = [
+        judge(room, traffic.aims.get(room.index), answers.get(room.room), geometry, stages) for room in rooms
+    ]
     return Result(
         rows=summarise(outcomes),
         outcomes=outcomes,

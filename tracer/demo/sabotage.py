@@ -1,7 +1,8 @@
-"""Deliveries that go wrong, each in one way, on the bytes that really move.
+"""Deliveries that carry the wrong bytes, each in one way, on the bytes that really move.
 
 The damage is done between the hooks: after prefill's pages were digested and before decode's are. The
-source pages stay as they are, and neither the hooks nor the collector know of it.
+source pages stay as they are (but for :class:`SourceChanged`), and neither the hooks nor the collector know
+of it. :mod:`tracer.demo.untimely` has the deliveries whose bytes come at the wrong time.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tracer.demo.copies import Copies
-from tracer.demo.delivery import Delivery, ForeignCopies, Route
-from tracer.demo.faults import Aim, cut_tail, flip, redirect
-from tracer.demo.plan import Fault
+from tracer.demo.damage import cut_tail, joined, redirect, reverse_rows, swap_pages, zero_tail
+from tracer.demo.delivery import Delivery, Route
+from tracer.demo.faults import Aim, flip
+from tracer.demo.geometry import LAYOUTS, Shape
 
 if TYPE_CHECKING:
     import torch
@@ -27,12 +29,19 @@ class Staging:
     def __init__(self, slots: int, slot_bytes: int) -> None:
         import torch  # noqa: PLC0415 - an optional dependency
 
-        self.buffer = torch.zeros(max(slots, 1), slot_bytes, dtype=torch.uint8)
+        #: The slots, and behind them a page of zeros.
+        self.buffer = torch.zeros(slots + 1, slot_bytes, dtype=torch.uint8)
         self._used = 0
+
+    @property
+    def zeros(self) -> int:
+        """Address of a page of zeros."""
+        address: int = self.buffer[-1].data_ptr()
+        return address
 
     def take(self) -> torch.Tensor:
         """A slot, never handed out again. Raises ``RuntimeError`` when all are used."""
-        if self._used == len(self.buffer):
+        if self._used == len(self.buffer) - 1:
             raise RuntimeError(f"all {self._used} staging slots are used: the plan has more bit flips")
         self._used += 1
         return self.buffer[self._used - 1]
@@ -96,64 +105,79 @@ class Withheld(Sabotaged):
             super().post(part, copies)
 
 
-class Early(Sabotaged):
-    """A part is signalled first, and written when decode has taken the room: gated, so never by luck."""
+class TailZeroed(Sabotaged):
+    """From an aligned offset on zeros are copied; the signal says that all is well."""
+
+    def __init__(self, route: Route, aim: Aim, staging: Staging) -> None:
+        super().__init__(route, aim)
+        self._zeros = staging.zeros
+
+    def post(self, part: int, copies: Copies) -> None:
+        """Take the tail from a page of zeros."""
+        if self.hits(copies):
+            copies = zero_tail(copies, self.aim, self._zeros)
+            self.happened = True
+        super().post(part, copies)
+
+
+class RowsReordered(Sabotaged):
+    """The layout is read another way: every page's rows arrive in reverse order."""
+
+    def __init__(self, route: Route, aim: Aim, shape: Shape) -> None:
+        super().__init__(route, aim)
+        self._shape = shape
+
+    def post(self, part: int, copies: Copies) -> None:
+        """Copy row by row."""
+        if self.hits(copies):
+            layout = LAYOUTS[copies.component]
+            copies = reverse_rows(copies, layout, self._shape.pages, self._shape.last_rows)
+            self.happened = True
+        super().post(part, copies)
+
+
+class PagesReordered(Sabotaged):
+    """Two pages arrive in each other's place. They may belong to two chunks, so kv goes once all is there."""
 
     def __init__(self, route: Route, aim: Aim) -> None:
         super().__init__(route, aim)
-        self._held: Copies | None = None
+        self._parts: list[tuple[int, Copies]] = []
+        self._pages: set[int] = set()
 
     def post(self, part: int, copies: Copies) -> None:
-        """Hold the part that is aimed at."""
-        if self.hits(copies):
-            self._signal(part)
-            self._held = copies
-        else:
+        """Keep the component's parts until they have both pages."""
+        if copies.component != self.aim.component or self.happened:
             super().post(part, copies)
-
-    def taken(self) -> None:
-        """Now write what was held."""
-        if self._held is not None:
-            self._write(self._held, None)
-            self._held = None
+            return
+        self._parts.append((part, copies))
+        self._pages.update(copies.ordinals.tolist())
+        if self._pages.issuperset(self.aim.pages):
+            everything = joined(*(copies for _, copies in self._parts))
+            for early, _ in self._parts[:-1]:
+                self._signal(early)
+            self._write(swap_pages(everything, self.aim), part)
+            self._parts.clear()
             self.happened = True
 
     @property
     def idle(self) -> bool:
-        """Not while a part is held."""
-        return self._held is None and super().idle
+        """Not while parts are kept."""
+        return not self._parts and super().idle
 
 
-class Overwritten(Sabotaged):
-    """When all of the room has arrived, and before decode knows, another room's bytes land in its pages."""
+class SourceChanged(Sabotaged):
+    """The source is written to when its digest is made, and before it is read."""
 
-    def __init__(self, route: Route, aim: Aim, foreign: ForeignCopies) -> None:
+    def __init__(self, route: Route, aim: Aim, read: ReadCell) -> None:
         super().__init__(route, aim)
-        self._foreign = foreign
-        self._waiting = False
+        self._read = read
 
     def post(self, part: int, copies: Copies) -> None:
-        """The last part goes without its signal, which the other room's write will carry."""
-        last = part == self._route.parts - 1
-        self._write(copies, None if last else part)
-        self._waiting = last
-
-    def advance(self) -> None:
-        """Overwrite once nothing of the room's own is under way."""
-        if self._waiting and super().idle:
-            self._waiting = False
-            self._write(self._foreign(self.aim.component, self.aim.pages), self._route.parts - 1)
+        """Let somebody else's forward write to the pages first."""
+        if self.hits(copies):
+            here = set(copies.ordinals.tolist())
+            for layer in self.aim.layers:
+                for ordinal in here.intersection(self.aim.pages):
+                    self._read(self.aim.component, layer, ordinal).random_(0, 256)
             self.happened = True
-
-    @property
-    def idle(self) -> bool:
-        """Not before the overwriting is done."""
-        return not self._waiting and super().idle
-
-
-#: Faults of the transfer that need nothing but the aim. The others are made in prefill or decode.
-PLAIN: dict[Fault, type[Sabotaged]] = {
-    Fault.tail_unwritten: TailUnwritten,
-    Fault.component_withheld: Withheld,
-    Fault.early_completion: Early,
-}
+        super().post(part, copies)

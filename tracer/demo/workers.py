@@ -6,7 +6,14 @@ from tracer.demo.children import Child, Children
 from tracer.demo.faults import Aim
 from tracer.demo.geometry import INDEX_K, KV, Geometry
 from tracer.demo.messages import Closed, Finished, FromWorker, Injected, Peers, Ready, WorkerConfig
-from tracer.demo.plan import DECODE, PREFILL, PREFILL_WITHOUT_INDEX, Mix, PlannedRoom
+from tracer.demo.plan import (
+    DECODE,
+    PREFILL,
+    PREFILL_HEAD_SLICE,
+    PREFILL_WITHOUT_INDEX,
+    Mix,
+    PlannedRoom,
+)
 
 DEPLOYMENT = "demo"
 
@@ -40,13 +47,15 @@ class Traffic:
 def start_workers(
     mix: Mix, geometry: Geometry, rooms: list[PlannedRoom], children: Children, collector: str
 ) -> list[Child]:
-    """Start a prefill and a decode worker, and the prefill worker without index-K if a room wants it."""
+    """Start a prefill and a decode worker, and the odd prefill workers that a room wants."""
     both = (KV, INDEX_K)
     wanted: list[tuple[str, str, tuple[str, ...]]] = [(PREFILL, "prefill", both), (DECODE, "decode", both)]
-    if any(room.prefill == PREFILL_WITHOUT_INDEX for room in rooms):
-        wanted.append((PREFILL_WITHOUT_INDEX, "prefill", (KV,)))
+    odd = {PREFILL_WITHOUT_INDEX: (KV,), PREFILL_HEAD_SLICE: both}
+    for server, held in odd.items():
+        if any(room.prefill == server for room in rooms):
+            wanted.append((server, "prefill", held))
     workers = []
-    for number, (server, side, listed) in enumerate(wanted):
+    for number, (server, side, moved) in enumerate(wanted):
         # One thread each: three workers and a collector share few cores.
         child = children.start(server, ["-m", "tracer.demo.worker"], {"OMP_NUM_THREADS": "1"})
         child.tell(
@@ -61,7 +70,9 @@ def start_workers(
                 # Different on each worker: neither pages nor what was in the pools before agree.
                 seed=mix.seed * len(wanted) + number,
                 run=f"seed={mix.seed}",
-                listed=listed,
+                listed=moved,
+                stages=mix.stages,
+                head_slice="0-7 of 16" if server == PREFILL_HEAD_SLICE else "",
             )
         )
         workers.append(child)
