@@ -11,48 +11,47 @@ None of these raises into the host, blocks on the network, or holds pages back.
 
 from __future__ import annotations
 
-import atexit
-import itertools
-import logging
-import os
 import threading
 import time
-import weakref
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import msgspec
 
 from pd_tracer_hooks.capture import Look, Plan, launch
 from pd_tracer_hooks.client import HttpTransport, Transport
-from pd_tracer_hooks.digest.backend import DigestBackend, Pool
+from pd_tracer_hooks.digest.backend import DigestBackend, Pool, ScratchFull
 from pd_tracer_hooks.digest.choose import choose_backend
 from pd_tracer_hooks.drops import Drop, Drops
 from pd_tracer_hooks.guard import Guard
-from pd_tracer_hooks.identity import new_boot
+from pd_tracer_hooks.identity import MAX_ALIASES, new_boot
 from pd_tracer_hooks.keys import sampled
-from pd_tracer_hooks.layout import signature
-from pd_tracer_hooks.outbox import Outbox, Queued
+from pd_tracer_hooks.lifetime import care_for
+from pd_tracer_hooks.manifest import Holdings
+from pd_tracer_hooks.outbox import Outbox
 from pd_tracer_hooks.reader import Reader
+from pd_tracer_hooks.records import Records
 from pd_tracer_hooks.sender import Reporter, Sender
 from pd_tracer_hooks.settings import Settings
+from pd_tracer_hooks.texts import REASON_BYTES, fit, fit_room
 from pd_tracer_hooks.wire import (
     Event,
     EventKind,
     Heartbeat,
     HooksState,
-    Manifest,
-    ManifestComponent,
-    Observation,
-    RecordKind,
     Setup,
     Stage,
     Want,
     Worker,
-    encode,
 )
 
-_log = logging.getLogger("pd_tracer")
+#: Share of a close's time for digests under way; the rest is for sending.
+_READING = 0.5
+
+
+#: A room is asked for several times within its short life; its hash takes some microseconds.
+_sampled = lru_cache(maxsize=4096)(sampled)
 
 
 @dataclass(frozen=True)
@@ -100,30 +99,29 @@ class Agent:
         )
         self._make_transport = transport or (lambda: HttpTransport(settings.url))
         self._on_wanted = on_wanted
-        self._shared_guard = guard
-        self._manifest: tuple[tuple[Pool, ...], frozenset[str] | None, Setup | None] | None = None
+        self._guard = guard or Guard(settings.max_faults, raising=settings.raise_faults)
+        self._holdings: Holdings | None = None
         self._fresh()
-        _agents.add(self)
+        care_for(self)
 
     def _fresh(self) -> None:
         """Everything that belongs to one process: locks, threads, counts."""
         settings = self._settings
-        self._pid = os.getpid()
         self._started = time.monotonic()
-        self._seq = itertools.count(1)
-        self._start_lock = threading.Lock()
+        self._start_lock, self._close_lock = threading.Lock(), threading.Lock()
         self._running = False
         self._closed = False
+        self._delivered = True
         self._drops = Drops()
-        self._guard = self._shared_guard or Guard(settings.max_faults, raising=settings.raise_faults)
         #: Faults met on our own threads are raised by close() under pytest, since nobody else sees them.
         self._thread_fault: Exception | None = None
         self._outbox = Outbox(settings.queue, settings.queue_bytes, wake_at=settings.batch)
+        self._records = Records(self._outbox, self._drops)
         self._reader = Reader(
             self._plan,
             limit=settings.pending,
             patience_s=settings.pending_s,
-            deliver=self._deliver,
+            deliver=self._records.observation,
             lose=self._lose,
             fault=self._met,
         )
@@ -134,16 +132,23 @@ class Agent:
         with self._guard, self._start_lock:
             if self._running or self._closed:
                 return
-            self._running = True
-            self._sender = Sender(
+            sender = Sender(
                 self._settings,
                 self._outbox,
                 self._drops,
                 self._make_transport(),
-                Reporter(lambda: self._worker, self._heartbeat, self._wanted),
+                Reporter(
+                    worker=lambda: self._worker,
+                    heartbeat=self._heartbeat,
+                    wanted=self._wanted,
+                    lost=self._records.lost,
+                    fault=self._met,
+                ),
             )
             self._reader.start()
-            self._sender.start()
+            sender.start()
+            # Only now: what fails before is tried again with the next record.
+            self._sender, self._running = sender, True
             self._send_manifest()
 
     def manifest(
@@ -155,7 +160,7 @@ class Agent:
         """
         with self._guard:
             kept = tuple(pools)
-            self._manifest = kept, None if moved is None else frozenset(moved), setup
+            self._holdings = Holdings(kept, None if moved is None else frozenset(moved), setup)
             if self._running:
                 self._send_manifest()
             else:
@@ -183,60 +188,74 @@ class Agent:
         if self._guard.detached or self._closed:
             return
         with self._guard:
-            if not sampled(room, self._settings.sampling):
+            room = fit_room(room)
+            if not _sampled(room, self._settings.sampling):
                 if kind is not EventKind.opened:
                     return
                 kind = EventKind.sampled_out
-            if kind is EventKind.opened:
-                self._outbox.unmark(room)
-            elif self._outbox.marked(room):
-                self._drops.add(Drop.queue_full)
-                return
-            record = Event(
-                kind=kind,
-                room=room,
-                keys=list(keys),
-                seq=next(self._seq),
-                at=time.time(),
-                request=request,
-                trace=trace,
-                peer=peer,
-                reason=reason,
-                component=component,
+            self._ensure_running()
+            self._records.event(
+                Event(
+                    kind=kind,
+                    room=room,
+                    keys=list(dict.fromkeys(keys)),
+                    seq=self._records.next_seq(),
+                    at=time.time(),
+                    request=fit(request),
+                    trace=fit(trace),
+                    peer=fit(peer),
+                    reason=fit(reason, REASON_BYTES),
+                    component=component,
+                )
             )
-            self._put(RecordKind.events, record, room, keys)
 
     def observe(self, look: Look) -> None:
         """Digest what ``look`` names and report it. Returns as soon as the digest is launched."""
         if self._guard.detached or self._closed:
             return
         with self._guard:
-            if not sampled(look.room, self._settings.sampling):
+            room = fit_room(look.room)
+            if not _sampled(room, self._settings.sampling):
                 return
-            if self._outbox.marked(look.room):
-                self._drops.add(Drop.queue_full)
+            if room != look.room:
+                look = replace(look, room=room)
+            if self._records.given_up(room, look.keys):
                 return
             if len(self._reader) >= self._settings.pending:
                 self._lose(look, Drop.pending_full)
                 return
             self._ensure_running()
-            seq = next(self._seq)
+            self._launch(look)
+
+    def _launch(self, look: Look) -> None:
+        seq = self._records.next_seq()
+        try:
             launched = launch(self._backend, self._plan, look)
-            if launched and not self._reader.submit(look, seq, launched):
-                self._lose(look, Drop.pending_full)
+        except ScratchFull:
+            self._lose(look, Drop.scratch_full)
+            return
+        except Exception:
+            self._lose(look, Drop.fault)
+            raise
+        if launched and not self._reader.submit(look, seq, launched):
+            self._lose(look, Drop.pending_full)
 
     def total(self, room: str, key: str, stage: Stage, component: str, pages: int) -> None:
-        """Say P of a transfer whose looks did not know it (``key`` may be empty, as in those looks)."""
+        """Say P of a transfer whose looks, all made before, did not know it.
+
+        ``key``: one of those looks', or empty if they had none.
+        """
         if self._guard.detached or self._closed:
             return
         with self._guard:
-            self._reader.total((room, key, stage, component), pages)
+            self._reader.total((fit_room(room), key, stage, component), pages)
 
     def learn_alias(self, name: str) -> None:
         """Another name by which peers call this worker's server; it goes out with the next report."""
         with self._guard:
+            name = fit(name)
             if name and name not in self._worker.aliases:
-                aliases = [*self._worker.aliases, name][-64:]
+                aliases = [*self._worker.aliases, name][-MAX_ALIASES:]
                 self._worker = msgspec.structs.replace(self._worker, aliases=aliases)
 
     def close(self, timeout_s: float | None = None) -> bool:
@@ -245,20 +264,28 @@ class Agent:
         Says whether everything went out. Afterwards the agent does nothing. Raises nothing, except that
         under pytest a fault of a background thread comes out here.
         """
-        if self._closed or self._pid != os.getpid():
-            return True
         timeout = self._settings.shutdown_s if timeout_s is None else timeout_s
-        deadline = time.monotonic() + timeout
-        delivered = True
-        with self._guard:
-            if self._running:
-                self._reader.close(deadline)
+        now = time.monotonic()
+        with self._close_lock:
+            if not self._closed:
+                with self._guard:
+                    self._delivered = self._close(now + timeout * _READING, now + timeout)
+        fault, self._thread_fault = self._thread_fault, None
+        if fault is not None:
+            raise fault
+        return self._delivered
+
+    def _close(self, read_until: float, send_until: float) -> bool:
+        if self._running:
+            self._reader.close(read_until)
+        with self._start_lock:
             self._closed = True
-            if self._sender is not None:
-                delivered = self._sender.close(deadline)
-        if self._settings.raise_faults and self._thread_fault is not None:
-            raise self._thread_fault
-        return delivered
+        if self._sender is not None:
+            return self._sender.close(send_until)
+        lost = self._outbox.discard()
+        if lost:
+            self._drops.add(Drop.shutdown, lost)
+        return lost == 0
 
     @property
     def stats(self) -> Stats:
@@ -293,83 +320,28 @@ class Agent:
         if not self._running:
             self.start()
 
-    def _deliver(self, observation: Observation) -> None:
-        self._put(RecordKind.observations, observation, observation.room, observation.keys)
-
-    def _put(self, kind: RecordKind, record: Observation | Event, room: str, keys: Sequence[str]) -> None:
-        self._ensure_running()
-        if not self._outbox.put(Queued(kind, encode(record))):
-            self._give_up(room, keys, Drop.queue_full)
-
     def _lose(self, look: Look, reason: Drop) -> None:
-        self._give_up(look.room, look.keys, reason)
-
-    def _give_up(self, room: str, keys: Sequence[str], reason: Drop) -> None:
-        """A record of ``room`` is lost, so the room is: say so once, and send no more of it."""
-        self._drops.add(reason)
-        if not self._outbox.mark(room):
-            return
-        event = Event(
-            kind=EventKind.dropped,
-            room=room,
-            keys=list(keys),
-            seq=next(self._seq),
-            at=time.time(),
-            reason=reason.value,
-        )
-        self._ensure_running()
-        if not self._outbox.put_reserved(Queued(RecordKind.events, encode(event))):
-            self._drops.add(Drop.queue_full)
+        self._records.give_up(look.room, look.keys, reason)
 
     def _met(self, error: Exception) -> None:
-        self._thread_fault = self._thread_fault or error
+        if self._settings.raise_faults:  # else it would keep its frames, and all that they hold
+            self._thread_fault = self._thread_fault or error
         self._guard.met(error)
 
     def _send_manifest(self) -> None:
-        if self._manifest is None:
-            return
-        pools, moved, setup = self._manifest
-        components = []
-        for pool in pools:
-            fields = self._plan.signature_fields(pool)
-            components.append(
-                ManifestComponent(
-                    name=pool.component,
-                    signature=signature(fields),
-                    fields=fields,
-                    layers=sorted(pool.buffers),
-                    moved=moved is None or pool.component in moved,
-                )
-            )
-        record = Manifest(seq=next(self._seq), at=time.time(), components=components, setup=setup)
-        if not self._outbox.put_reserved(Queued(RecordKind.manifests, encode(record))):
-            self._drops.add(Drop.queue_full)
+        if self._holdings is not None:
+            seq = self._records.next_seq()
+            self._records.manifest(self._holdings.manifest(self._plan, seq=seq, at=time.time()))
 
-    def _after_fork(self) -> None:
-        """In the child: nothing of the parent's threads, locks or connection is touched again.
+    def after_fork(self) -> None:
+        """In the child of a fork: nothing of the parent's threads, locks or connection is touched again.
 
-        Nothing is sent either, until the child traces something: most children never do.
+        Nothing is sent either, until the child traces something: most children never do. Called by itself.
         """
         closed = self._closed
+        # Digests under way are not let go of: giving them back could call on a device from the wrong process.
+        self._left_behind = self._reader
         self._worker = msgspec.structs.replace(self._worker, boot=new_boot())
+        self._guard.renew()
         self._fresh()
         self._closed = closed
-
-
-#: Agents to care for at exit and after a fork.
-_agents: weakref.WeakSet[Agent] = weakref.WeakSet()
-
-
-@atexit.register
-def _close_all() -> None:
-    for agent in list(_agents):
-        agent.close()
-
-
-def _fork_all() -> None:
-    for agent in list(_agents):
-        agent._after_fork()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_fork_all)

@@ -21,6 +21,7 @@ from pd_tracer_hooks.digest.fold import fold, needed_ordinals
 from pd_tracer_hooks.layout import signature, signature_fields
 from pd_tracer_hooks.runs import runs_of
 from pd_tracer_hooks.selection import choose_layers
+from pd_tracer_hooks.texts import fit
 from pd_tracer_hooks.wire import ComponentDigest, Coverage, Observation, Owned, Stage
 
 #: Runs of physical pages that an observation keeps as evidence, at most.
@@ -130,7 +131,7 @@ def launch(backend: DigestBackend, plan: Plan, look: Look) -> list[Launched]:
     for component in look.components:
         layers = plan.layers(component, look.room)
         ordinals, pages = _pages_to_read(component, plan)
-        if not layers or not (pages or component.total_pages == 0):
+        if not layers or not (len(pages) or component.total_pages == 0):
             continue
         reads_last = bool(ordinals) and ordinals[-1] == component.first + len(component.pages) - 1
         request = DigestRequest(
@@ -150,13 +151,15 @@ def _pages_to_read(component: ComponentLook, plan: Plan) -> tuple[Sequence[int],
     first, pages = component.first, component.pages
     end = first + len(pages)
     if plan.full or component.total_pages is None:
-        return range(first, end), tuple(pages)
+        # The caller may change its list; copying a numpy array as one costs it less than a tuple.
+        kept = pages.copy() if hasattr(pages, "tolist") and hasattr(pages, "copy") else tuple(pages)
+        return range(first, end), kept
     ordinals = [
         ordinal
         for start, count in needed_ordinals(component.total_pages, plan.k, full=False)
         for ordinal in range(max(start, first), min(start + count, end))
     ]
-    return ordinals, tuple(pages[ordinal - first] for ordinal in ordinals)
+    return ordinals, tuple(int(pages[ordinal - first]) for ordinal in ordinals)
 
 
 def _fold_spec(component: ComponentLook, plan: Plan, ordinals: Sequence[int]) -> FoldSpec | None:
@@ -174,15 +177,15 @@ def observation(
     """
     return Observation(
         room=look.room,
-        keys=list(look.keys),
+        keys=list(dict.fromkeys(look.keys)),
         stage=look.stage,
         look=look.look,
         seq=seq,
         at=max(read.digests.read_ended for read in reads),
         signalled_at=look.signalled_at,
-        request=look.request,
-        trace=look.trace,
-        peer=look.peer,
+        request=fit(look.request),
+        trace=fit(look.trace),
+        peer=fit(look.peer),
         tokens=look.tokens,
         components=[_component(read, plan, totals, owned) for read in reads],
     )
@@ -190,6 +193,7 @@ def observation(
 
 def _component(read: Read, plan: Plan, totals: Mapping[str, int], owned: Owned) -> ComponentDigest:
     look, pool = read.look, read.look.pool
+    physical = read.physical.tolist() if hasattr(read.physical, "tolist") else read.physical
     total = look.total_pages if look.total_pages is not None else totals[pool.component]
     folded = read.digests.folded or fold(
         read.digests,
@@ -215,5 +219,5 @@ def _component(read: Read, plan: Plan, totals: Mapping[str, int], owned: Owned) 
         start=look.start,
         last_rows=look.last_rows if look.last else None,
         owned=owned,
-        physical=runs_of(read.physical)[:MAX_PHYSICAL_RUNS],
+        physical=runs_of(physical)[:MAX_PHYSICAL_RUNS],
     )

@@ -35,6 +35,10 @@ class Guard:
         """Faults met so far."""
         return self._faults
 
+    def renew(self) -> None:
+        """In the child of a fork: a thread that is not there may hold the lock."""
+        self._lock = threading.Lock()
+
     def __enter__(self) -> Guard:
         return self
 

@@ -5,7 +5,7 @@ The engine's thread launches a digest and leaves; here its result is picked up, 
 
 from __future__ import annotations
 
-import logging
+import itertools
 import threading
 import time
 from collections import deque
@@ -17,10 +17,12 @@ from pd_tracer_hooks.digest.backend import ScratchFull
 from pd_tracer_hooks.drops import Drop
 from pd_tracer_hooks.wire import Observation, Owned, Stage
 
-_log = logging.getLogger("pd_tracer")
-
 #: Pauses between two questions whether a digest is done: short at first, since most are done at once.
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.0002, 0.005
+#: Bytes of page digests that are kept for looks whose page count is not known yet.
+KEPT_BYTES = 64 << 20
+#: How many times longer than a digest may take such a look waits: for the rest of its room's chunks.
+TOTAL_PATIENCE = 10
 
 #: Names a component whose page count came later: room, key, stage, component.
 TotalKey = tuple[str, str, Stage, str]
@@ -33,9 +35,12 @@ class Job:
     look: Look
     seq: int
     launched: Sequence[Launched]
+    #: Its place among looks and page counts.
+    order: int
     given_up_at: float
     reads: list[Read] = field(default_factory=list)
     owned: Owned = Owned.unknown
+    kept_bytes: int = 0
 
 
 class Reader:
@@ -55,12 +60,15 @@ class Reader:
         self._deliver, self._lose, self._fault = deliver, lose, fault
         self._lock = threading.Lock()
         self._wake = threading.Event()
+        #: Set while no digest is under way; looks that wait for a page count do not matter.
         self._idle = threading.Event()
         self._idle.set()
+        self._order = itertools.count()
         self._arrived: deque[Job] = deque()
-        self._totals: dict[TotalKey, int] = {}
+        self._totals: dict[TotalKey, tuple[int, int]] = {}
         self._under_way: list[Job] = []
         self._unsized: list[Job] = []
+        self._kept_bytes = 0
         self._closing = False
         self._thread: threading.Thread | None = None
 
@@ -68,24 +76,31 @@ class Reader:
         return len(self._arrived) + len(self._under_way) + len(self._unsized)
 
     def start(self) -> None:
-        """Start the thread, a daemon."""
-        self._thread = threading.Thread(target=self._run, name="pd-tracer-reader", daemon=True)
-        self._thread.start()
+        """Start the thread, a daemon, unless it was."""
+        if self._thread is None:
+            thread = threading.Thread(target=self._run, name="pd-tracer-reader", daemon=True)
+            thread.start()
+            self._thread = thread
 
     def submit(self, look: Look, seq: int, launched: Sequence[Launched]) -> bool:
         """Take a look's digests to wait for, or say no."""
         if len(self) >= self._limit:
             return False
-        job = Job(look, seq, launched, time.monotonic() + self._patience_s)
-        self._idle.clear()
+        job = Job(look, seq, launched, next(self._order), time.monotonic() + self._patience_s)
+        # In this order: the thread sets `idle` and then looks at `arrived` once more.
         self._arrived.append(job)
+        self._idle.clear()
         self._wake.set()
         return True
 
     def total(self, key: TotalKey, pages: int) -> None:
-        """The page count that looks of ``key`` waited for."""
+        """The page count that looks of ``key`` made before this call wait for.
+
+        Looks made after it are not sized by it: rooms and keys are used again, with other pages.
+        """
         with self._lock:
-            self._totals[key] = pages
+            self._totals.pop(key, None)
+            self._totals[key] = next(self._order), pages
             while len(self._totals) > 4 * self._limit:
                 self._totals.pop(next(iter(self._totals)))
         self._wake.set()
@@ -102,47 +117,68 @@ class Reader:
 
     def _run(self) -> None:
         pause = FIRST_PAUSE_S
-        while not self._closing:
-            waiting = bool(self._under_way)
-            limit = pause if waiting else (0.5 if self._unsized else None)
+        closing = False
+        while not closing:
+            limit = pause if self._under_way else (0.5 if self._unsized else None)
             if self._wake.wait(limit):
                 self._wake.clear()
                 pause = FIRST_PAUSE_S
             else:
                 pause = min(pause * 2, LONGEST_PAUSE_S)
+            closing = self._closing
             while self._arrived:
                 self._under_way.append(self._arrived.popleft())
             self._under_way = [job for job in self._under_way if not self._advance(job, self._read)]
             self._unsized = [job for job in self._unsized if not self._advance(job, self._size)]
-            if not (self._arrived or self._under_way or self._unsized):
+            if not self._under_way:
                 self._idle.set()
                 if self._arrived:  # came between the look and the set
                     self._idle.clear()
 
     def _advance(self, job: Job, step: Callable[[Job], bool]) -> bool:
-        """Take a job one step on. Says whether it has left this list."""
+        """Take a job one step on. Says whether it has left this list. Never raises."""
         try:
-            if step(job):
-                return True
-            if time.monotonic() < job.given_up_at:
-                return False
-            self._lose(job.look, Drop.digest_late)
-        except ScratchFull:
-            self._lose(job.look, Drop.scratch_full)
+            try:
+                if step(job):
+                    return True
+                if time.monotonic() < job.given_up_at:
+                    return False
+                self._lose(job.look, Drop.digest_late)
+            except ScratchFull:
+                self._lose(job.look, Drop.scratch_full)
+            except Exception:
+                self._lose(job.look, Drop.digest_failed)
+                raise
         except Exception as error:
-            self._lose(job.look, Drop.digest_failed)
             self._fault(error)
+        self._forget(job)
         return True
 
     def _read(self, job: Job) -> bool:
         if not all(launched.pending.ready() for launched in job.launched):
             return False
         job.reads = [Read(la.look, la.ordinals, la.physical, la.pending.result()) for la in job.launched]
+        job.launched = ()
         owned = job.look.owned
         job.owned = owned() if callable(owned) else owned
         if not self._size(job):
-            self._unsized.append(job)
+            self._keep(job)
         return True
+
+    def _keep(self, job: Job) -> None:
+        """Keep a job's page digests until its page counts are known, if there is room for them."""
+        size = sum(len(read.digests.data) for read in job.reads)
+        if self._kept_bytes + size > KEPT_BYTES:
+            self._lose(job.look, Drop.pending_full)
+            return
+        self._kept_bytes += size
+        job.kept_bytes = size
+        job.given_up_at = time.monotonic() + TOTAL_PATIENCE * self._patience_s
+        self._unsized.append(job)
+
+    def _forget(self, job: Job) -> None:
+        self._kept_bytes -= job.kept_bytes
+        job.kept_bytes = 0
 
     def _size(self, job: Job) -> bool:
         """Deliver the job's observation, if the page counts of all its components are known."""
@@ -150,19 +186,21 @@ class Reader:
         for read in job.reads:
             if read.look.total_pages is None:
                 name = read.look.pool.component
-                found = self._total_of(job.look, name)
+                found = self._total_of(job, name)
                 if found is None:
                     return False
                 totals[name] = found
+        self._forget(job)
         self._deliver(
             observation(job.look, self._plan, job.reads, totals=totals, seq=job.seq, owned=job.owned)
         )
         return True
 
-    def _total_of(self, look: Look, component: str) -> int | None:
+    def _total_of(self, job: Job, component: str) -> int | None:
+        look = job.look
         with self._lock:
             for key in look.keys or ("",):
-                found = self._totals.get((look.room, key, look.stage, component))
-                if found is not None:
-                    return found
+                order, pages = self._totals.get((look.room, key, look.stage, component), (-1, 0))
+                if order > job.order:
+                    return pages
         return None

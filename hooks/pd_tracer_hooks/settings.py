@@ -8,7 +8,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from pd_tracer_hooks.client import Target
 from pd_tracer_hooks.selection import parse_policy
+from pd_tracer_hooks.texts import TEXT_BYTES, fit
 
 PREFIX = "PD_TRACER_"
 
@@ -23,6 +25,27 @@ def _setting(default: Any, what: str, check: Callable[[Any], bool] | None = None
 
 def _above(least: float) -> Callable[[Any], bool]:
     return lambda value: bool(value > least)
+
+
+#: A day is longer than anything here should wait, and much shorter than what a lock's wait can take.
+_LONGEST_S = 86_400
+
+
+def _time(default: float, what: str, *, longest: int = _LONGEST_S, least: str = "above 0") -> Any:
+    def check(value: Any) -> bool:
+        return 0 < value <= longest or (value == 0 and least != "above 0")
+
+    return _setting(default, what, check, f"{least}, up to {longest}")
+
+
+def _label(default: str, what: str, longest: int) -> Any:
+    return _setting(
+        default, what, lambda value: fit(value, longest) == value, f"at most {longest} bytes of plain text"
+    )
+
+
+#: A worker's id is its server's name and a few characters more.
+_SERVER_BYTES = TEXT_BYTES - 32
 
 
 def _raise_under_pytest() -> bool:
@@ -40,8 +63,8 @@ class Settings:
     deployment: str = field(
         metadata={"what": "the pool of workers that serves one model; required with a URL"}
     )
-    server: str = _setting("", "name of this engine instance (default: host name)")
-    run: str = _setting("", "labels by which runs are compared, such as `kv=bf16,graph=on`")
+    server: str = _label("", "name of this engine instance (default: host name)", _SERVER_BYTES)
+    run: str = _label("", "labels by which runs are compared, such as `kv=bf16,graph=on`", TEXT_BYTES)
     sampling: float = _setting(
         1.0, "share of rooms that are traced", lambda value: 0.0 <= value <= 1.0, "0 to 1"
     )
@@ -51,21 +74,23 @@ class Settings:
         lambda value: value in ("auto", "ends", "full"),
         "auto, ends or full",
     )
-    k: int = _setting(4, "pages in the head and in the tail", _above(0), "1 or more")
+    k: int = _setting(
+        4, "pages in the head and in the tail", lambda value: 0 < value <= 65_536, "1 or more, up to 65536"
+    )
     layers: str = _setting("all", "layers that are digested: `all`, `ends`, or `rotate:N` of them a room")
     layer_sums: bool = _setting(False, "send sums for each layer too, so that a bad one is named at once")
     queue: int = _setting(8192, "records that may wait to be sent", _above(0), "1 or more")
     queue_bytes: int = _setting(64 << 20, "bytes that may wait to be sent", _above(1023), "1024 or more")
     batch: int = _setting(500, "records in one post at most", _above(0), "1 or more")
     batch_bytes: int = _setting(4 << 20, "bytes in one post at most", _above(1023), "1024 or more")
-    flush_ms: float = _setting(200.0, "time that a record waits for company", _above(0), "above 0")
-    heartbeat_s: float = _setting(5.0, "time between reports of an idle worker", _above(0), "above 0")
-    timeout_s: float = _setting(5.0, "time that one post may take", _above(0), "above 0")
-    backoff_s: float = _setting(0.5, "first pause after a post that failed", _above(0), "above 0")
-    backoff_max_s: float = _setting(30.0, "longest pause after posts that failed", _above(0), "above 0")
-    shutdown_s: float = _setting(2.0, "time to deliver what is queued at exit", lambda v: v >= 0, "0 or more")
+    flush_ms: float = _time(200.0, "time that a record waits for company", longest=60_000)
+    heartbeat_s: float = _time(5.0, "time between reports of an idle worker")
+    timeout_s: float = _time(5.0, "time that one post may take")
+    backoff_s: float = _time(0.5, "first pause after a post that failed")
+    backoff_max_s: float = _time(30.0, "longest pause after posts that failed")
+    shutdown_s: float = _time(2.0, "time to deliver what is queued at exit", least="0 or more")
     pending: int = _setting(1024, "digests under way at most", _above(0), "1 or more")
-    pending_s: float = _setting(60.0, "time after which a digest under way is given up", _above(0), "above 0")
+    pending_s: float = _time(60.0, "time after which a digest under way is given up")
     max_faults: int = _setting(
         5, "own faults after which the hooks take themselves out", _above(0), "1 or more"
     )
@@ -80,16 +105,22 @@ class Settings:
             value = getattr(self, spec.name)
             if check is not None and not check(value):
                 raise SettingsError(f"{_variable(spec.name)}={value!r}: use {spec.metadata['allowed']}")
-        if not self.url.startswith(("http://", "https://")):
-            raise SettingsError(f"{_variable('url')}={self.url!r}: use http://HOST:PORT or https://HOST:PORT")
+        try:
+            Target.parse(self.url)
+        except ValueError as error:
+            raise SettingsError(f"{_variable('url')}={self.url!r}: {error}") from None
         if not self.deployment:
             raise SettingsError(f"{_variable('deployment')} is missing: name the deployment of this worker")
+        if fit(self.deployment) != self.deployment:
+            raise SettingsError(
+                f"{_variable('deployment')}={self.deployment!r}: use at most {TEXT_BYTES} bytes of plain text"
+            )
         try:
             parse_policy(self.layers)
         except ValueError as error:
             raise SettingsError(f"{_variable('layers')}: {error}") from None
         if not self.server:
-            object.__setattr__(self, "server", socket.gethostname())
+            object.__setattr__(self, "server", fit(socket.gethostname(), _SERVER_BYTES) or "unnamed")
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] | None = None) -> Settings | None:

@@ -194,7 +194,7 @@ def test_a_dropped_room_sends_no_halves_until_it_begins_anew(recorder: Recorder)
         (EventKind.opened, ""),
     ]
     assert agent.close(5)
-    assert recorder.reports[-1].drops[Drop.scratch_full.value] == 1
+    assert recorder.reports[-1].drops == {Drop.scratch_full.value: 2}, "the look, and the event behind it"
 
 
 def test_digests_under_way_are_bounded(recorder: Recorder) -> None:

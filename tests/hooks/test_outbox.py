@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from pd_tracer_hooks.outbox import MARK_S, RESERVED, Outbox, Queued, split_halves
+from pd_tracer_hooks.outbox import RESERVED, Outbox, Queued, split_halves
 from pd_tracer_hooks.wire import RecordKind
 
 
@@ -49,18 +49,30 @@ def test_the_reserve_is_for_full_queues_and_is_bounded_too() -> None:
     assert outbox.put_reserved(item())
 
 
-def test_marks_are_new_once_and_expire() -> None:
-    now = [100.0]
-    outbox = Outbox(1, 1000, wake_at=10, clock=lambda: now[0])
-    assert outbox.mark("r")
-    assert not outbox.mark("r")
-    assert outbox.marked("r")
-    assert not outbox.marked("other")
-    now[0] += MARK_S + 1
-    assert not outbox.marked("r")
-    assert outbox.mark("r")
-    outbox.unmark("r")
-    assert not outbox.marked("r")
+def test_the_reserve_takes_no_place_from_the_queue_and_goes_first() -> None:
+    outbox = Outbox(2, 8, wake_at=10)
+    assert outbox.put_reserved(item(b"reserved"))
+    assert outbox.put(item(b"abcd"))
+    assert outbox.put(item(b"efgh"))
+    assert [i.body for i in outbox.take(10, 1000)] == [b"reserved", b"abcd", b"efgh"]
+    assert outbox.put(item(bytes(8)))
+
+
+def test_a_reserve_that_was_used_up_is_free_again_although_the_queue_never_empties() -> None:
+    outbox = Outbox(10, 1000, wake_at=10)
+    while outbox.put_reserved(item()):
+        pass
+    assert outbox.put(item())
+    outbox.take(5, 1000)
+    assert [outbox.put_reserved(item()) for _ in range(6)] == [True] * 5 + [False]
+
+
+def test_discard_empties_all_of_it() -> None:
+    outbox = Outbox(2, 8, wake_at=10)
+    outbox.put(item(bytes(8)))
+    outbox.put_reserved(item())
+    assert (outbox.discard(), len(outbox), outbox.take(5, 100)) == (2, 0, [])
+    assert outbox.put(item(bytes(8)))
 
 
 def test_split_halves_loses_nothing() -> None:

@@ -15,6 +15,7 @@ from support.recorder import Recorder, accept, recording
 from pd_tracer_hooks.client import HttpTransport
 from pd_tracer_hooks.drops import Drop, Drops
 from pd_tracer_hooks.outbox import Outbox, Queued
+from pd_tracer_hooks.records import Records
 from pd_tracer_hooks.sender import Reporter, Sender
 from pd_tracer_hooks.settings import Settings
 from pd_tracer_hooks.wire import (
@@ -47,7 +48,15 @@ class Line:
         self.wanted: list[Want] = []
         self.drops = Drops()
         self.outbox = Outbox(settings.queue, settings.queue_bytes, wake_at=settings.batch)
-        reporter = Reporter(lambda: WORKER, Heartbeat, self._want)
+        self.faults: list[Exception] = []
+        self.records = Records(self.outbox, self.drops)
+        reporter = Reporter(
+            worker=lambda: WORKER,
+            heartbeat=Heartbeat,
+            wanted=self._want,
+            lost=self.records.lost,
+            fault=self.faults.append,
+        )
         self.sender = Sender(settings, self.outbox, self.drops, HttpTransport(settings.url), reporter)
 
     def _want(self, wanted: Sequence[Want]) -> None:
