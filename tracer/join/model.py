@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import TYPE_CHECKING, Generic
 
 from msgspec import Struct
 
-from pd_tracer_hooks.wire import Coverage, Event, Manifest, Observation, Side
+from pd_tracer_hooks.wire import Coverage, Detail, Event, Manifest, Observation, Side
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    #: What an entry holds; without saying so: an observation or an event.
+    RecordT_co = TypeVar(
+        "RecordT_co", bound=Observation | Event | Detail, default=Observation | Event, covariant=True
+    )
+else:
+    from typing import TypeVar
+
+    RecordT_co = TypeVar("RecordT_co", covariant=True)
 
 
 class Verdict(str, Enum):
@@ -54,9 +67,30 @@ DECIDED_EARLY = frozenset({Verdict.mismatch, Verdict.count_mismatch, Verdict.mis
 
 
 class Cause(str, Enum):
-    """Why a mismatch came about, as far as the evidence tells."""
+    """Why a mismatch came about, as far as the evidence tells. The first whose evidence is there is said."""
 
+    sent_early = "sent_early"
+    late = "late"
+    source_changed = "source_changed"
+    cross_room = "cross_room"
+    stale = "stale"
+    zeroed = "zeroed"
+    reordered = "reordered"
+    overwritten = "overwritten"
     unexplained = "unexplained"
+
+
+class Shape(str, Enum):
+    """How the pages that differ lie in the transfer."""
+
+    whole = "whole"
+    early_run = "early_run"
+    tail_run = "tail_run"
+    one_run = "one_run"
+    #: Runs of equal length at equal distances.
+    stride = "stride"
+    scattered = "scattered"
+    one_cell = "one_cell"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +104,19 @@ class WorkerRef:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """One record of a room, who said it, and when it came (seconds, the collector's clock)."""
+class Entry(Generic[RecordT_co]):
+    """One record of a room, who said it, and when it came (seconds, the collector's clock).
+
+    :func:`~tracer.join.judge` takes details among its entries. They are evidence for the observations they
+    belong to, which the join finds by itself: nothing but the sums says which observation that is.
+    """
 
     worker: WorkerRef
     received: float
-    record: Observation | Event
+    record: RecordT_co
+
+
+AnyEntry = Entry[Observation | Event | Detail]
 
 
 #: Manifests by (worker id, boot id).
@@ -92,6 +133,43 @@ class Policy:
     open_deadline_s: float = 600.0
 
 
+class How(str, Enum):
+    """What a donor is named by."""
+
+    #: Its pages' digests were found in the victim's pages.
+    digests = "digests"
+    #: It held those physical pages; what was in them is not known.
+    held = "held"
+
+
+class Donor(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Another room whose bytes may be in a component's pages: evidence that is not in the room's own records.
+
+    ``page_runs`` and ``layers`` say where, in the *victim's* ordinals (no layers: in all of them).
+    """
+
+    room: str
+    how: How
+    page_runs: list[tuple[int, int]]
+    layers: list[int] = []
+    #: The donor's transfer key.
+    key: str = ""
+    #: When it held the pages, in seconds by the decode worker's clock, where known.
+    held_from: float | None = None
+    held_until: float | None = None
+
+
+#: Donors by (transfer key, component) of the victim.
+Donors = Mapping[tuple[str, str], Sequence[Donor]]
+
+
+class LayerPages(Struct, frozen=True, kw_only=True):
+    """Runs (first page, count) of one layer."""
+
+    layer: int
+    runs: list[tuple[int, int]]
+
+
 class Where(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Where two sides differ, as closely as the sums that were sent can tell."""
 
@@ -101,6 +179,51 @@ class Where(Struct, frozen=True, kw_only=True, omit_defaults=True):
     layers: list[int] = []
     #: Runs (first page, count) that hold the difference: buckets, or regions where there were none.
     page_runs: list[tuple[int, int]] = []
+    #: The very cells, layer by layer, once both sides' page digests are here; else empty.
+    cells: list[LayerPages] = []
+    #: Runs that ``cells`` leaves out because there are too many.
+    cells_left_out: int = 0
+
+
+class Comparison(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Two looks held against each other, over the places in question: how many of them came out how.
+
+    Looks are named by stage, repeated ones with their number: ``send``, ``recheck 1``.
+    """
+
+    look: str
+    against: str
+    equal: int = 0
+    different: int = 0
+    #: Places at which one of the two was not read, or not closely enough.
+    unknown: int = 0
+
+
+class Evidence(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a component's verdict rests on beside the sums of ``send`` and ``receive``."""
+
+    #: What was classified one by one: ``cell``, ``bucket``, ``layer`` or ``region``.
+    unit: str
+    #: How many of them differ, and how many of these have which cause.
+    units: int
+    causes: dict[str, int] = {}
+    comparisons: list[Comparison] = []
+    #: What was not observed, and what therefore cannot be told. One sentence each.
+    missing: list[str] = []
+
+
+class Timing(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Since when a component was right (late) or wrong (overwritten): seconds by decode's own clock."""
+
+    #: The first look that shows it.
+    look: str
+    #: From the read at ``receive`` to that look.
+    after_receive_s: float
+    #: From the engine's signal that the transfer was done to that look, where the worker saw the signal.
+    after_signal_s: float | None = None
+    #: The last look before it, and its time after ``receive``.
+    before: str = "receive"
+    before_s: float = 0.0
 
 
 class SideExtent(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -131,6 +254,16 @@ class ComponentVerdict(Struct, frozen=True, kw_only=True, omit_defaults=True):
     decode: SideExtent = SideExtent()
     where: Where | None = None
     notes: list[str] = []
+    shape: Shape | None = None
+    #: Pages at which a run of differing pages ends (or begins) where one of prefill's chunks does.
+    chunk_edges: list[int] = []
+    evidence: Evidence | None = None
+    timing: Timing | None = None
+    donors: list[Donor] = []
+    #: Pages, as runs, that are right only in part, next to a run of stale or zeroed ones.
+    boundary: list[tuple[int, int]] = []
+    #: Looks beside ``send`` and ``receive`` that were compared, and all of them equal.
+    also_equal: list[str] = []
 
 
 class TransferVerdict(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -144,6 +277,10 @@ class TransferVerdict(Struct, frozen=True, kw_only=True, omit_defaults=True):
     prefill_workers: list[str] = []
     decode_workers: list[str] = []
     notes: list[str] = []
+    #: The transfer cannot be the cause: everything both pools have was compared in full and found equal.
+    exonerated: bool = False
+    #: What that does not speak of; empty unless exonerated.
+    not_covered: list[str] = []
 
 
 class Attempt(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -177,3 +314,6 @@ class RoomVerdict(Struct, frozen=True, kw_only=True, omit_defaults=True):
     trace: str = ""
     #: Seconds from the latest ``send`` to the latest ``receive`` reaching the collector, once both have.
     join_delay_s: float | None = None
+    #: All transfers of the latest attempt are exonerated, see :class:`TransferVerdict`.
+    exonerated: bool = False
+    not_covered: list[str] = []
