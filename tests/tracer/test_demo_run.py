@@ -1,5 +1,6 @@
 """The demo as a whole: real processes, real NIXL, a real collector, and a verdict on all of it."""
 
+import dataclasses
 import json
 import os
 import signal
@@ -13,8 +14,18 @@ from typing import Any
 import pytest
 
 from tracer.demo import run
+from tracer.demo.engine import what_is_missing
 from tracer.demo.faults import Aim
-from tracer.demo.plan import DECODE, KINDS, PREFILL, PREFILL_HEAD_SLICE, PREFILL_WITHOUT_INDEX, Fault, Mix
+from tracer.demo.plan import (
+    DECODE,
+    KINDS,
+    PREFILL,
+    PREFILL_HEAD_SLICE,
+    PREFILL_WITHOUT_INDEX,
+    Engine,
+    Fault,
+    Mix,
+)
 from tracer.demo.run import DemoOptions, run_demo
 from tracer.demo.workers import Traffic
 
@@ -40,9 +51,14 @@ def rows(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {row["kind"]: row for row in document["rows"]}
 
 
-def test_every_fault_is_found_and_nobody_blamed(capfd: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("engine", ["nixl", pytest.param("mooncake", marks=pytest.mark.slow)])
+def test_every_fault_is_found_and_nobody_blamed(engine: Engine, capfd: pytest.CaptureFixture[str]) -> None:
+    if missing := what_is_missing(engine):
+        pytest.skip(missing)
     before = _loopback_bytes()
-    status = run_demo(small(*KINDS, rooms=40))
+    options = small(*KINDS, rooms=40)
+    mix = dataclasses.replace(options.mix, engine=engine)
+    status = run_demo(dataclasses.replace(options, mix=mix))
     crossed = _loopback_bytes() - before
     printed = capfd.readouterr()
     document = json.loads(printed.out)
@@ -203,3 +219,24 @@ def test_says_what_to_install(monkeypatch: pytest.MonkeyPatch, capfd: pytest.Cap
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert run_demo(DemoOptions()) == 2
     assert "pip install torch==2.13.0 numpy nixl-cu12==1.5.1" in capfd.readouterr().out
+
+
+def test_says_which_libraries_mooncake_lacks(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def lacking(name: str) -> None:
+        raise OSError(f"{name}: cannot open shared object file")
+
+    monkeypatch.setattr("ctypes.CDLL", lacking)
+    assert run_demo(DemoOptions(mix=Mix(engine="mooncake"))) == 2
+    (line,) = capfd.readouterr().out.splitlines()
+    assert line == "Mooncake needs system libraries: apt-get install -y libibverbs1 libnuma1 libcurl4"
+
+
+def test_few_stages_show_fewer_causes(capfd: pytest.CaptureFixture[str]) -> None:
+    """With ``send`` and ``receive`` alone the verdicts stay, and nothing is said that rests on more."""
+    options = small(Fault.tail_unwritten, Fault.early_completion, Fault.source_changed, rooms=8)
+    assert run_demo(dataclasses.replace(options, mix=dataclasses.replace(options.mix, stages="minimal"))) == 0
+    document = json.loads(capfd.readouterr().out)
+    for kind, row in rows(document).items():
+        assert row["causes"] == ({} if kind == "intact" else {"unexplained": row["rooms"]})

@@ -12,7 +12,7 @@ from tracer.demo.copies import Copies, Pages, page_copies
 from tracer.demo.delivery import Delivery, Route
 from tracer.demo.faults import Aim
 from tracer.demo.handshake import Part, part_decoder
-from tracer.demo.link import Link
+from tracer.demo.link import NixlLink
 from tracer.demo.plan import Fault
 from tracer.demo.sabotage import (
     BitFlip,
@@ -35,8 +35,8 @@ PAGE, PAGES, LAYERS = 8192, 4, 2
 class Wire:
     """A sender with full pages, a receiver with zeros, and what the receiver heard."""
 
-    near: Link
-    far: Link
+    near: NixlLink
+    far: NixlLink
     peer: str
     source: Any
     target: Any
@@ -77,7 +77,7 @@ class Wire:
 
 @pytest.fixture(scope="module")
 def shared() -> Wire:
-    near, far = Link("near"), Link("far")
+    near, far = NixlLink("near"), NixlLink("far")
     source = torch.randint(1, 256, (LAYERS, PAGES, PAGE), dtype=torch.uint8)
     target = torch.zeros_like(source)
     staging = Staging(8, PAGE)

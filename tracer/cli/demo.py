@@ -27,13 +27,14 @@ def demo(
     stages: Annotated[
         str, typer.Option(help="What is observed: all, or minimal (send and receive alone).")
     ] = "all",
+    engine: Annotated[str, typer.Option(help="What moves the bytes: nixl or mooncake.")] = "nixl",
     port: Annotated[int, typer.Option(min=0, max=65535, help="The collector's; 0 takes a free one.")] = 0,
     database: Annotated[Path | None, typer.Option(help="Keep the reports in this file.")] = None,
     keep: Annotated[bool, typer.Option("--keep", help="Leave the collector running until Ctrl-C.")] = False,
     timeout: Annotated[float | None, typer.Option(min=1, help="Seconds until the demo gives up.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
-    """Move real KV pages through NIXL between two processes, damage some, show what was found.
+    """Move real KV pages between two processes, damage some, show what was found.
 
     Exits with 1 if a fault was missed or an intact room blamed.
     """
@@ -47,6 +48,8 @@ def demo(
         if not found:
             fail(f"--fault {name}: no such fault", f"one of {', '.join(names())}", code=exits.USAGE)
         named += found
+    if engine not in ("nixl", "mooncake"):
+        fail(f"--engine {engine}: use nixl or mooncake", code=exits.USAGE)
     if stages not in ("all", "minimal"):
         fail(f"--stages {stages}: use all or minimal", code=exits.USAGE)
     if intact and fault:
@@ -60,6 +63,7 @@ def demo(
         "max_tokens": max_tokens,
         "seed": seed,
         "stages": stages,
+        "engine": engine,
     }
     other = {"layers": layers, "timeout_s": timeout}
     options = DemoOptions(

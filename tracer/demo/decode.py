@@ -16,6 +16,7 @@ from pd_tracer_hooks.keys import transfer_key
 from pd_tracer_hooks.ownership import Claim
 from pd_tracer_hooks.wire import EventKind, Side, Stage
 from tracer.demo.allocator import PageAllocator
+from tracer.demo.engine import make_link
 from tracer.demo.faults import Aim, aim
 from tracer.demo.geometry import INDEX_K, KV, MLA_KV, Shape, shape_of
 from tracer.demo.handshake import (
@@ -32,7 +33,6 @@ from tracer.demo.handshake import (
     part_decoder,
 )
 from tracer.demo.instrument import Chunk, Instrument, RoomRef
-from tracer.demo.link import Link
 from tracer.demo.messages import Closed, Finished, Injected, Peers, Ready, WorkerConfig
 from tracer.demo.plan import Fault, PlannedRoom
 from tracer.demo.pools import addresses, make_pools, tensors, write_next_row, zero_pages
@@ -98,7 +98,9 @@ class Decode:
         self._allocator = PageAllocator(config.geometry.pool_pages, config.seed)
         self._nonces = random.Random(config.seed)  # noqa: S311 - tells transfers apart, hides nothing
         self._tokens = torch.Generator().manual_seed(config.seed)
-        self._link = Link(f"{config.server}.{os.getpid()}")
+        self._link = make_link(
+            config.engine, f"{config.server}.{os.getpid()}", config.host, carry=self._carry
+        )
         self._link.register(tensors(self._pools))
         self._instrument = Instrument(config, Side.decode, self._pools, self._link.name)
         self._waiting = list(config.rooms)
@@ -111,7 +113,7 @@ class Decode:
         """Take every planned room, or leave it, and say goodbye."""
         self._pipes.say(Ready(pid=os.getpid()))
         peers = self._pipes.hear(Peers)
-        self._sources = {server: self._connect(port) for server, port in peers.ports.items()}
+        self._sources = {server: self._connect(peers.host, port) for server, port in peers.ports.items()}
         self._channels = [source.channel for source in self._sources.values()]
         self._instrument.start()
         while self._waiting or any(not self._stuck(room) for room in self._open.values()):
@@ -129,8 +131,12 @@ class Decode:
             delivered=delivered,
         )
 
-    def _connect(self, port: int) -> Source:
-        channel = Channel(socket.create_connection(("127.0.0.1", port), timeout=10))
+    @staticmethod
+    def _carry(signal: bytes) -> None:
+        raise AssertionError("decode sends no signals")
+
+    def _connect(self, host: str, port: int) -> Source:
+        channel = Channel(socket.create_connection((host, port), timeout=10))
         hello = channel.wait()
         assert isinstance(hello, Hello)
         self._link.connect(hello.metadata)
@@ -231,6 +237,7 @@ class Decode:
 
     def _hear(self, message: Message) -> None:
         if isinstance(message, Signal):
+            self._link.signals_heard += 1
             self._arrived(part_decoder.decode(message.signal))
         elif isinstance(message, Aborted):
             self._aborted(self._open[message.index], message.reason)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import msgspec
 
 from tracer.demo.copies import Copies
+from tracer.demo.engine import Link, Write
 from tracer.demo.handshake import Part
-from tracer.demo.link import Link, Write
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """The transfer engine: NIXL with its UCX backend over loopback, one agent a process.
 
 Writes are one-sided: this process puts bytes into the other's registered memory. A signal (NIXL's
-notification) travels behind the bytes of its write. Nothing here runs by itself: :meth:`Link.poll` and
-:meth:`Link.signals` make progress, on both sides, and must be called again and again.
+notification) travels behind the bytes of its write. Nothing here runs by itself: :meth:`NixlLink.poll` and
+:meth:`NixlLink.signals` make progress, on both sides, and must be called again and again.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ ENVIRONMENT = {"UCX_TLS": "tcp", "UCX_NET_DEVICES": "lo", "NIXL_LOG_LEVEL": "WAR
 
 
 class TransferError(RuntimeError):
-    """NIXL reports an error for a write."""
+    """The transfer engine reports an error."""
 
 
-class Write:
-    """A write that was posted. ``done`` turns true in :meth:`Link.poll`."""
+class _Write:
+    """A write that was posted. ``done`` turns true in :meth:`NixlLink.poll`."""
 
     def __init__(self, handle: Any, size: int) -> None:
         self.handle = handle
@@ -32,8 +32,8 @@ class Write:
         self.done = False
 
 
-class Link:
-    """One process's agent: registers memory, knows peers, writes to them, hears their signals."""
+class NixlLink:
+    """One process's agent; see :class:`tracer.demo.engine.Link`."""
 
     def __init__(self, name: str) -> None:
         """Start the agent. :data:`ENVIRONMENT` must be set before, since UCX reads it once."""
@@ -45,7 +45,7 @@ class Link:
         config = nixl_agent_config(enable_prog_thread=False, capture_telemetry=True, backends=["UCX"])
         self.name = name
         self._agent: Any = nixl_agent(name, config)
-        self._posted: list[Write] = []
+        self._posted: list[_Write] = []
         #: Bytes that NIXL's own telemetry says it moved for writes that are done.
         self.bytes_moved = 0
         self.writes_done = 0
@@ -65,7 +65,7 @@ class Link:
         name = self._agent.add_remote_agent(metadata)
         return name.decode() if isinstance(name, bytes) else str(name)
 
-    def write(self, copies: Copies, peer: str, signal: bytes = b"") -> Write:
+    def write(self, copies: Copies, peer: str, signal: bytes = b"") -> _Write:
         """Post ``copies`` to ``peer``; with ``signal`` it is told once they are there. At least one copy."""
         handle = self._agent.initialize_xfer(
             "WRITE",
@@ -74,7 +74,7 @@ class Link:
             peer,
             signal,
         )
-        write = Write(handle, copies.total)
+        write = _Write(handle, copies.total)
         self._posted.append(write)
         self._settle(write, self._agent.transfer(handle))
         return write
@@ -101,7 +101,7 @@ class Link:
         """Writes that are posted and not done."""
         return len(self._posted)
 
-    def _settle(self, write: Write, state: str) -> None:
+    def _settle(self, write: _Write, state: str) -> None:
         if state == "PROC":
             return
         if state != "DONE":

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from tracer.demo.faults import Aim
 from tracer.demo.geometry import Geometry
-from tracer.demo.plan import PlannedRoom, Stages
+from tracer.demo.plan import Engine, PlannedRoom, Stages
 
 
 class WorkerConfig(Struct, frozen=True, kw_only=True):
@@ -25,6 +25,9 @@ class WorkerConfig(Struct, frozen=True, kw_only=True):
     listed: tuple[str, ...]
     #: What is observed.
     stages: Stages = "all"
+    engine: Engine = "nixl"
+    #: The address of this worker's end of the transfer engine, and of its control port.
+    host: str = "127.0.0.1"
     #: Names the heads that this rank holds, if not all.
     head_slice: str = ""
     #: How long to wait at the end until the hooks have delivered everything.
@@ -32,9 +35,10 @@ class WorkerConfig(Struct, frozen=True, kw_only=True):
 
 
 class Peers(Struct, frozen=True, kw_only=True):
-    """Decode's second line: prefill servers by name, each with the loopback port it listens on."""
+    """Decode's second line: prefill servers by name, each with the port that it listens on."""
 
     ports: dict[str, int]
+    host: str = "127.0.0.1"
 
 
 class Ready(Struct, frozen=True, kw_only=True, tag=True):

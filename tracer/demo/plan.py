@@ -46,6 +46,9 @@ class Fault(str, Enum):
 #: How much is observed: all stages, or what a first installation has, ``send`` and ``receive``.
 Stages = Literal["all", "minimal"]
 
+#: The transfer engines that can move the bytes.
+Engine = Literal["nixl", "mooncake"]
+
 #: What can be asked for: ``aborted_in_flight`` comes with ``late_write``.
 KINDS = tuple(
     fault
@@ -111,6 +114,7 @@ class Mix:
     seed: int = 1
     #: What the workers observe.
     stages: Stages = "all"
+    engine: Engine = "nixl"
 
 
 def make_plan(mix: Mix, geometry: Geometry) -> list[PlannedRoom]:

@@ -19,11 +19,11 @@ from tracer.demo.allocator import PageAllocator
 from tracer.demo.copies import Copies, Pages, page_copies
 from tracer.demo.damage import slice_rows
 from tracer.demo.delivery import Delivery, Route
+from tracer.demo.engine import make_link
 from tracer.demo.faults import Aim, aim
 from tracer.demo.geometry import INDEX_K, KV, LAYOUTS, MLA_KV, Shape, shape_of
-from tracer.demo.handshake import Aborted, Bye, Channel, Drained, Hello, Looked, Message, Open
+from tracer.demo.handshake import Aborted, Bye, Channel, Drained, Hello, Looked, Message, Open, Signal
 from tracer.demo.instrument import Chunk, Instrument, RoomRef
-from tracer.demo.link import Link
 from tracer.demo.messages import Finished, Injected, Ready, WorkerConfig
 from tracer.demo.plan import Fault, PlannedRoom
 from tracer.demo.pools import addresses, compute_rows, make_pools, page_view, tensors
@@ -75,7 +75,9 @@ class Prefill:
         self._allocator = PageAllocator(config.geometry.pool_pages, config.seed)
         flips = sum(room.fault is Fault.bit_flip for room in config.rooms)
         self._staging = Staging(flips, max(pool.layout.page_bytes for pool in self._pools.values()))
-        self._link = Link(f"{config.server}.{os.getpid()}")
+        self._link = make_link(
+            config.engine, f"{config.server}.{os.getpid()}", config.host, carry=self._carry
+        )
         self._link.register([*tensors(self._pools), self._staging.buffer])
         self._instrument = Instrument(config, Side.prefill, self._pools, self._link.name)
         self._waiting: deque[Open] = deque()
@@ -85,7 +87,7 @@ class Prefill:
 
     def run(self) -> Finished:
         """Serve one decode worker until it says goodbye."""
-        with socket.create_server(("127.0.0.1", 0)) as server:
+        with socket.create_server((self._config.host, 0)) as server:
             self._pipes.say(Ready(pid=os.getpid(), port=server.getsockname()[1]))
             self._pipes.wait(server)
             connection, _ = server.accept()
@@ -128,6 +130,10 @@ class Prefill:
             busy = True
             self._hear(message)
         self._pipes.rest([self._channel], idle=not busy)
+
+    def _carry(self, signal: bytes) -> None:
+        """Take a signal to decode, for a transfer engine that has none of its own."""
+        self._channel.send(Signal(signal=signal))
 
     def _hear(self, message: Message) -> None:
         if isinstance(message, Open):

@@ -12,10 +12,11 @@ from rich.table import Table
 from pd_tracer_hooks.wire import Coverage
 from tracer.demo.expect import Outcome
 from tracer.demo.messages import Finished
-from tracer.demo.plan import Fault
+from tracer.demo.plan import Engine, Fault
 from tracer.join.model import Verdict
 
 INTACT = "intact"
+_ENGINES = {"nixl": "NIXL", "mooncake": "Mooncake"}
 
 
 class Row(Struct, frozen=True, kw_only=True):
@@ -42,11 +43,13 @@ class Result(Struct, frozen=True, kw_only=True):
     rows: list[Row]
     outcomes: list[Outcome]
     workers: dict[str, Finished]
-    #: Bytes that NIXL moved between the processes, by its own telemetry.
+    #: Bytes that the transfer engine moved between the processes: NIXL's own count, or of Mooncake's
+    #: successful writes.
     bytes_moved: int
     seconds: float
     collector: str
     deployment: str
+    engine: Engine = "nixl"
 
     @property
     def problems(self) -> list[str]:
@@ -144,7 +147,7 @@ def _totals(result: Result) -> str:
     matches = [o for o in result.outcomes if o.verdict is Verdict.match]
     full = sum(o.coverage is Coverage.full for o in matches)
     pids = ", ".join(f"{name} {worker.pid}" for name, worker in result.workers.items())
-    moved = f"{result.bytes_moved / 1e6:.0f} MB moved by NIXL between processes"
+    moved = f"{result.bytes_moved / 1e6:.0f} MB moved by {_ENGINES[result.engine]} between processes"
     return (
         f"{len(result.outcomes)} transfers, {moved}, in {result.seconds:.1f} s.\n"
         f"{full} of {len(matches)} matches at full coverage: every page of every layer was read.\n"

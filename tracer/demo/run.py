@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import shutil
 import signal
 import sys
@@ -18,9 +17,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from tracer.demo.children import ChildError, Children, messages
 from tracer.demo.collector import DEADLINE_S, Collector, RoomAnswer
+from tracer.demo.engine import what_is_missing
 from tracer.demo.expect import judge
 from tracer.demo.geometry import Geometry
-from tracer.demo.plan import Fault, Mix, PlannedRoom, Stages, make_plan
+from tracer.demo.plan import Engine, Fault, Mix, PlannedRoom, Stages, make_plan
 from tracer.demo.report import Result, show, show_next, summarise
 from tracer.demo.workers import DEPLOYMENT, Traffic, start_workers
 
@@ -49,12 +49,9 @@ def run_demo(options: DemoOptions) -> int:
     """Run the demo and print its result. Returns the exit status; ends every process it started."""
     # Progress and explanations go to stderr when stdout carries JSON.
     console = Console(stderr=options.as_json)
-    missing = [name for name in ("torch", "numpy", "nixl_cu12") if importlib.util.find_spec(name) is None]
+    missing = what_is_missing(options.mix.engine)
     if missing:
-        console.print(
-            f"{', '.join(missing)} not installed: pip install torch==2.13.0 numpy nixl-cu12==1.5.1",
-            soft_wrap=True,
-        )
+        console.print(missing, soft_wrap=True)
         return BROKEN
     try:
         geometry = _geometry(options)
@@ -124,6 +121,7 @@ def _run(
             collector=collector.url,
             seconds=seconds,
             stages=options.mix.stages,
+            engine=options.mix.engine,
         )
         _print(result, options, console)
         if options.keep:
@@ -163,6 +161,7 @@ def conclude(
     collector: str,
     seconds: float,
     stages: Stages = "all",
+    engine: Engine = "nixl",
 ) -> Result:
     """Hold what was planned and done against what was answered. Pure."""
     outcomes = [
@@ -175,6 +174,7 @@ def conclude(
         bytes_moved=sum(worker.bytes_moved for worker in traffic.finished.values()),
         seconds=seconds,
         collector=collector,
+        engine=engine,
         deployment=DEPLOYMENT,
     )
 

@@ -72,6 +72,7 @@ def start_workers(
                 run=f"seed={mix.seed}",
                 listed=moved,
                 stages=mix.stages,
+                engine=mix.engine,
                 head_slice="0-7 of 16" if server == PREFILL_HEAD_SLICE else "",
             )
         )
