@@ -211,3 +211,24 @@ def test_registry_installer_notes_what_the_engine_did_not_patch(engine: Any) -> 
     [done] = attach([(target, SEND)], installer, Hub({"handler": lambda call: None}, Guard(3)))
     assert not done.attached
     assert "did not patch" in done.reason
+
+
+def test_another_plugins_hook_on_the_same_function_is_kept(engine: Any) -> None:
+    """The engine's registry applies a path once: what comes later goes on top."""
+    plain, order = engine.Manager.send, []
+
+    def theirs(self: Any, room: int, pages: list[int], *, last: bool = False) -> Any:
+        order.append("theirs")
+        return plain(self, room, pages, last=last)
+
+    engine.Manager.send = theirs
+
+    class Registry:
+        _patched = frozenset({SEND})
+
+    target = Target(SEND, When.before, "handler", ("bootstrap_room",))
+    hub = Hub({"handler": lambda call: order.append("ours")}, Guard(3))
+    [done] = attach([(target, SEND)], RegistryInstaller(Registry, "around"), hub)
+    assert done.attached
+    assert engine.Manager().send(1, [2]) == "1:2:False"
+    assert order == ["ours", "theirs"]

@@ -88,6 +88,10 @@ class RegistryInstaller:
 
     def install(self, path: str, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
         """Register and apply. Raises ``LookupError`` if the engine did not patch the function."""
+        if path in getattr(self._registry, "_patched", ()):
+            # Another plugin's hook is in place already, and the registry applies a path only once.
+            DirectInstaller().install(path, wrap)
+            return
         owner, name = _owner(path)
         wrapped_by: dict[Any, Callable[..., Any]] = {}
 
@@ -101,7 +105,7 @@ class RegistryInstaller:
         wrap(getattr(owner, name))
         self._registry.register(path, hook, self._around)
         self._registry.apply_hooks()
-        if path not in getattr(self._registry, "_patched", {path}):
+        if path not in getattr(self._registry, "_patched", frozenset({path})):
             raise LookupError("the engine's hook registry did not patch it (its log says why)")
 
 

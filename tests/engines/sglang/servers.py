@@ -1,4 +1,4 @@
-"""A real prefill and a real decode server with the real router, on the CPU; and one server to compare with."""
+"""A real prefill and decode server with the real router, on the CPU; and one server to compare with."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def test_every_flipped_bit_is_found_at_its_page(collector: Server, model: Path, 
 
 def test_the_engines_own_failures(collector: Server, model: Path, tmp_path: Path) -> None:
     """Requests that the engine fails on purpose are failed or aborted, never mismatches."""
-    env = {"SGLANG_TEST_DISAGG_FAILURE_PROB": "0.02"}
+    env = {"SGLANG_TEST_DISAGG_FAILURE_PROB": "0.003"}
     with disaggregated(model, tmp_path, collector.url, **env) as service:
         answers = service.ask(prompts(80, seed=9), at_once=8, timeout=30)
         codes = Counter(answer.status for answer in answers)
