@@ -100,7 +100,9 @@ class HooksState(str, Enum):
     detached = "detached"
 
 
-class _Record(Struct, omit_defaults=True, frozen=True):
+# Records are trees: counting references frees them, and the cycle collector need not walk the thousands
+# that a collector remembers.
+class _Record(Struct, omit_defaults=True, frozen=True, gc=False):
     pass
 
 

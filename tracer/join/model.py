@@ -170,7 +170,10 @@ class LayerPages(Struct, frozen=True, kw_only=True):
     runs: list[tuple[int, int]]
 
 
-class Where(Struct, frozen=True, kw_only=True, omit_defaults=True):
+# Verdicts are trees, which counting references frees: the cycle collector need not know them (``gc``).
+
+
+class Where(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """Where two sides differ, as closely as the sums that were sent can tell."""
 
     #: Regions that differ, of ``head``, ``tail``, ``body``.
@@ -226,7 +229,7 @@ class Timing(Struct, frozen=True, kw_only=True, omit_defaults=True):
     before_s: float = 0.0
 
 
-class SideExtent(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class SideExtent(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """What one side said of a component."""
 
     #: P, or None while the side has not reported the component.
@@ -237,7 +240,7 @@ class SideExtent(Struct, frozen=True, kw_only=True, omit_defaults=True):
     finals: dict[str, str] = {}
 
 
-class ComponentVerdict(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ComponentVerdict(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """The verdict on one component of one transfer."""
 
     component: str
@@ -266,7 +269,7 @@ class ComponentVerdict(Struct, frozen=True, kw_only=True, omit_defaults=True):
     also_equal: list[str] = []
 
 
-class TransferVerdict(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class TransferVerdict(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """The verdict on one transfer: one key, one decode rank."""
 
     key: str
@@ -283,7 +286,7 @@ class TransferVerdict(Struct, frozen=True, kw_only=True, omit_defaults=True):
     not_covered: list[str] = []
 
 
-class Attempt(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Attempt(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """The transfers that one decode server opened for one request."""
 
     number: int
@@ -298,7 +301,7 @@ class Attempt(Struct, frozen=True, kw_only=True, omit_defaults=True):
     transfers: list[TransferVerdict] = []
 
 
-class RoomVerdict(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class RoomVerdict(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """The verdict on a room: that of its latest attempt."""
 
     verdict: Verdict
