@@ -7,10 +7,10 @@ STAMP  := $(VENV)/.ready
 ARGS   ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types check bench serve clean
+.PHONY: help setup demo demo-sglang test test-engines lint types check bench serve clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(STAMP): pyproject.toml hooks/pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) not found: install Python 3.11 or newer, or say make PYTHON=..."; exit 1; }
@@ -28,6 +28,14 @@ setup: $(STAMP) ## install into .venv (the others do it when needed)
 
 demo: $(STAMP) ## move real KV pages between two processes, inject faults, show what was found
 	@$(BIN)/pd-tracer demo $(ARGS)
+
+demo-sglang: $(STAMP) ## a real SGLang pair with its router on this CPU, damaged on purpose (first time: 2.4 GB)
+	@tests/engines/sglang/setup.sh
+	@PYTHONPATH=tests $(BIN)/python -m engines.sglang.demo $(ARGS)
+
+test-engines: $(STAMP) ## the tests that run real engines, in environments of their own
+	@tests/engines/sglang/setup.sh
+	@$(BIN)/python -m pytest -m engine -s tests/engines $(ARGS)
 
 test: $(STAMP) ## the tests, on SQLite and PostgreSQL (ARGS="-k name" to choose)
 	@$(BIN)/python -m pytest $(ARGS)

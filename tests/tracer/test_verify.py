@@ -1,4 +1,4 @@
-"""``pd-tracer verify``: each step that can be missing is named, by a real collector and a stand-in service."""
+"""``pd-tracer verify``: each step that can be missing is named, by a real collector and a service."""
 
 from __future__ import annotations
 

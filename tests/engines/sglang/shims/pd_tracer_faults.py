@@ -1,7 +1,7 @@
 """A plugin of the tests that damages pages in a real decode server, and writes down what it damaged.
 
-Switched on by ``FAULTS_LOG`` (a file of JSON lines) and ``FAULTS_EVERY`` (one room in so many). Kinds take
-turns: ``flip`` turns one bit of one page over when the transfer is done, before the engine looks at it;
+Switched on by ``FAULTS_LOG`` (a file of JSON lines) and ``FAULTS_EVERY`` (one room in so many). The kinds in
+``FAULTS_KINDS`` take turns: ``flip`` turns one bit of one page over when the transfer is done, before the engine looks at it;
 ``overwrite`` does so later, while the request waits for its batch.
 """
 
@@ -13,7 +13,7 @@ import json
 import os
 from typing import Any
 
-KINDS = ("flip", "overwrite")
+KINDS = os.environ.get("FAULTS_KINDS", "flip,overwrite").split(",")
 
 _pages: dict[int, list[int]] = {}
 _todo: dict[int, str] = {}
