@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import struct
+from itertools import product
 
 import pytest
 
@@ -106,16 +107,17 @@ def test_vectors_of_sums(backend):
 def test_digests_and_sums_of_random_pages(backend, make_pool, layout):
     pool = make_pool(layout, layers=(2, 5, 60), pages=40)
     chance = random.Random(layout.page_bytes)
-    for total, full, k in [(1, True, 4), (5, True, 4), (70, True, 4), (200, True, 3), (70, False, 4)]:
+    wholes = [(1, True, 4), (5, True, 4), (70, True, 4), (200, True, 3), (70, False, 4)]
+    for (total, full, k), rows_too in product(wholes, (True, False)):
         count = min(total, 33)
-        spec = FoldSpec(chance.sample(range(total), count), total, k, full, layer_sums=True)
+        spec = FoldSpec(chance.sample(range(total), count), total, k, full, rows_too)
         pages = chance.sample(range(40), count)
         rows = chance.choice([None, *range(1, layout.rows + 1)])
         request = DigestRequest(pool, (5, 60, 2), pages, rows, at_once=chance.random() < 0.5, fold=spec)
         found = backend.launch(request).result()
         wanted = expected(pool, request)
         assert found.data == wanted.data, (total, rows)
-        assert found.folded == folded(wanted, spec), (total, full, k)
+        assert found.folded == folded(wanted, spec), (total, full, k, rows_too)
 
 
 @pytest.mark.parametrize("shift", [1, 2, 4, 8, 12])

@@ -116,14 +116,15 @@ class GpuPending:
         copies = words[block.sums : block.row_sums].view(np.uint64).reshape(COPIES, CELL_SUMS)
         cell_sums = copies.sum(axis=0, dtype=np.uint64)
         ends, buckets = cell_sums[:2], cell_sums[2 : 2 + count]
-        rows = (
-            words[block.row_sums : block.digests].view(np.uint64).reshape(block.row_copies, 3 * block.layers)
-        )
+        rows = U64s()
+        if block.row_copies:
+            row_copies = words[block.row_sums : block.digests].view(np.uint64).reshape(block.row_copies, -1)
+            rows = U64s(row_copies.sum(axis=0, dtype=np.uint64).tobytes())
         body = int(buckets.sum(dtype=np.uint64)) & MASK
         head_cells, tail_cells, body_cells = (block.layers * pages for pages in counts)
         return Folded(
             U64s.of((int(ends[0]), int(ends[1]), body)),
             (head_cells, tail_cells, body_cells),
             U64s(buckets.tobytes()),
-            U64s(rows.sum(axis=0, dtype=np.uint64).tobytes()),
+            rows,
         )
