@@ -1,8 +1,8 @@
 """A plugin of the tests that damages pages in a real decode server, and writes down what it damaged.
 
 Switched on by ``FAULTS_LOG`` (a file of JSON lines) and ``FAULTS_EVERY`` (one room in so many). The kinds in
-``FAULTS_KINDS`` take turns: ``flip`` turns one bit of one page over when the transfer is done, before the engine looks at it;
-``overwrite`` does so later, while the request waits for its batch.
+``FAULTS_KINDS`` take turns: ``flip`` turns over one bit of one page when the transfer is done, before the
+engine looks at it; ``overwrite`` does so later, while the request waits for its batch.
 """
 
 from __future__ import annotations
