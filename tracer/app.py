@@ -11,7 +11,7 @@ from fastapi.responses import RedirectResponse
 from starlette.concurrency import run_in_threadpool
 
 from tracer import __version__
-from tracer.api import culprits, health, ingest, metrics, rooms, summary, workers
+from tracer.api import culprits, fleet, health, ingest, metrics, rooms, summary, workers
 from tracer.api.openapi import describe_ingest
 from tracer.api.problems import handle_problems
 from tracer.collector import Collector, make_collector
@@ -63,7 +63,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.state.database = collector.database
     app.state.registry = collector.registry
     handle_problems(app)
-    for module in (ingest, rooms, summary, culprits, workers, metrics, health):
+    for module in (ingest, rooms, summary, culprits, fleet, workers, metrics, health):
         app.include_router(module.router)
     describe_ingest(app)
 

@@ -18,7 +18,7 @@ import httpx
 from tracer import __version__
 
 if TYPE_CHECKING:
-    from tracer.api.models import Culprits, Room, RoomPage, Summary, Workers
+    from tracer.api.models import Culprits, Exonerated, Room, RoomPage, Summary, Workers
 
 DEFAULT_URL = "http://127.0.0.1:8400"
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
@@ -162,6 +162,19 @@ class Client:
 
         params: Params = {"window": window, "deployment": deployment, "limit": limit}
         return Reply(self._get("/culprits", params), parse)
+
+    def exonerated(
+        self, window: str | None = None, deployment: str | None = None, limit: int | None = None
+    ) -> Reply[Exonerated]:
+        """``GET /exonerated``."""
+
+        def parse(body: bytes) -> Exonerated:
+            from tracer.api.models import Exonerated  # noqa: PLC0415
+
+            return Exonerated.model_validate_json(body)
+
+        params: Params = {"window": window, "deployment": deployment, "limit": limit}
+        return Reply(self._get("/exonerated", params), parse)
 
     def workers(self, **filters: Value | Sequence[str] | None) -> Reply[Workers]:
         """``GET /workers``; filters as docs/api.md lists them."""

@@ -180,7 +180,8 @@ def test_one_room(scene: Scene) -> None:
     components = {part["component"]: part for part in room["components"]}
     assert components["kv"]["verdict"] == "match"
     bad = components["index_k"]
-    assert bad["where"] == {"regions": ["head", "body"], "layers": [2], "page_runs": [[1, 1]]}
+    where = bad["where"]
+    assert (where["regions"], where["layers"], where["page_runs"]) == (["head", "body"], [2], [[1, 1]])
     assert bad["prefill"]["finals"]["head"] != bad["decode"]["finals"]["head"]
     assert bad["prefill"]["finals"]["tail"] == bad["decode"]["finals"]["tail"]
     [attempt] = room["attempts"]

@@ -19,6 +19,7 @@ from tracer.api.problems import ProblemError
 from tracer.api.views import room_detail, room_summary
 from tracer.join.model import Cause, Verdict
 from tracer.store.cursor import Cursor, decode_cursor, encode_cursor
+from tracer.store.neighbours_query import read_neighbours
 from tracer.store.room_query import find_rooms, read_timeline
 from tracer.store.rooms_query import MAX_LIMIT, RoomFilter, list_rooms
 from tracer.times import parse_moment
@@ -168,7 +169,9 @@ def get_room(
     query: Annotated[RoomQuery, Query()],
     connection: Reading,
 ) -> Response | Room:
-    """Say what is known of a room: the verdict in words, where, by attempt and transfer, and its records."""
+    """Say what is known of a room: the verdict in words, where, by attempt and transfer, its records, and how
+    the rooms of the same pair fared just before and after.
+    """
     found = find_rooms(connection, room, query.deployment)
     if not found:
         within = f" in deployment {query.deployment!r}" if query.deployment is not None else ""
@@ -187,4 +190,5 @@ def get_room(
             deployments=names,
         )
         return Response(choices.model_dump_json(), 409, media_type="application/json")
-    return room_detail(found[0], read_timeline(connection, found[0]))
+    one = found[0]
+    return room_detail(one, read_timeline(connection, one), read_neighbours(connection, one))

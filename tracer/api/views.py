@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
-from pd_tracer_hooks.wire import Event, Observation, Side
+from pd_tracer_hooks.wire import Detail, Event, Observation, Side
 from tracer.api.models import room as one
 from tracer.api.models import rooms as many
 from tracer.api.models import summary as sums
 from tracer.api.models import workers as who
 from tracer.explain import explain
-from tracer.store.codec import EVENT_PREFIX
+from tracer.pagemap import PageMap, page_maps
 from tracer.store.room_query import RoomRecord, Timeline
 from tracer.store.rooms_query import RoomRow
 from tracer.store.summary_query import Pending, Tally, Window
@@ -51,19 +52,46 @@ def room_summary(row: RoomRow) -> many.RoomSummary:
     return many.RoomSummary(**_shared(row), components=list(row.worst_components), attempts=row.attempts)
 
 
-def room_detail(row: RoomRow, timeline: Timeline) -> one.Room:
-    """A room by itself."""
+def room_detail(row: RoomRow, timeline: Timeline, neighbours: Sequence[RoomRow] = ()) -> one.Room:
+    """A room by itself, with those that were seen just before and after."""
     said = msgspec.to_builtins(row.said)
     return one.Room(
         **_shared(row),
         reason=row.said.reason,
         deadline=row.deadline,
+        exonerated=row.said.exonerated,
+        not_covered=row.said.not_covered,
         components=said.get("components", []),
         attempts=said.get("attempts", []),
         workers=[one.Reporter(**_fields(reporter)) for reporter in timeline.reporters],
         join_delay_s=row.said.join_delay_s,
+        map=[_map(found) for found in page_maps(row.said, _k_of(timeline))],
+        neighbours=[_neighbour(near, row) for near in neighbours],
         timeline=[_entry(record) for record in timeline.records],
         timeline_truncated=timeline.truncated,
+    )
+
+
+def _map(found: PageMap) -> one.PageMap:
+    rows = [one.MapRow(layers=row.layers, runs=row.runs) for row in found.rows]
+    return one.PageMap(**{**_fields(found), "rows": rows})
+
+
+def _k_of(timeline: Timeline) -> dict[str, int]:
+    """Pages in the head and in the tail, by component."""
+    return {
+        part.name: part.k
+        for stored in timeline.records
+        if isinstance(stored.record, Observation)
+        for part in stored.record.components
+    }
+
+
+def _neighbour(near: RoomRow, room: RoomRow) -> one.Neighbour:
+    shared = _shared(near)
+    return one.Neighbour(
+        **{name: shared[name] for name in ("room", "verdict", "cause", "summary", "last_seen")},
+        offset_s=near.last_seen - room.last_seen,
     )
 
 
@@ -78,9 +106,15 @@ def _entry(stored: RoomRecord) -> one.TimelineEntry:
         said = {"kind": "observation", "tokens": record.tokens, "components": _components(record)}
     elif isinstance(record, Event):
         said |= {"reason": record.reason, "component": record.component}
+    elif isinstance(record, Detail):
+        said = {"kind": "detail", "reason": record.reason, "component": record.component}
+        said["detail"] = one.TimelineDetail(
+            layers=record.layers, runs=record.runs, digests=len(record.digests) // 8, gone=record.gone
+        )
     return one.TimelineEntry(
         **said,
-        stage=stored.stage.removeprefix(EVENT_PREFIX),
+        # Stored with a prefix that says the kind: event:opened, detail:receive.
+        stage=stored.stage.rpartition(":")[2],
         side=Side(stored.side),
         worker=stored.worker,
         server=stored.server,
@@ -90,8 +124,8 @@ def _entry(stored: RoomRecord) -> one.TimelineEntry:
         seq=record.seq,
         at=record.at,
         keys=record.keys,
-        request=record.request,
-        peer=record.peer,
+        request=getattr(record, "request", ""),
+        peer=getattr(record, "peer", ""),
     )
 
 

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from tracer.api.models import Room
-    from tracer.api.models.room import Component, TimelineEntry
+    from tracer.api.models.component import Component
+    from tracer.api.models.room import TimelineEntry
 
 
 def room(

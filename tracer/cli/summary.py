@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from tracer.api.models import Summary
     from tracer.api.models.summary import Tally
+    from tracer.client import Client
 
 
 def summary(
@@ -32,6 +33,7 @@ def summary(
             print_json(reply.body)
         else:
             _show(reply.value)
+            _show_exonerated(client, found=reply.value, deployment=deployment)
 
 
 def _show(found: Summary) -> None:
@@ -49,6 +51,26 @@ def _show(found: Summary) -> None:
     components = [((tally.component,), tally) for tally in found.components]
     if components:
         out.print(_tallies("components", components, "component"))
+
+
+def _show_exonerated(client: Client, *, found: Summary, deployment: str | None) -> None:
+    """The fleet's sentence, and the rooms left unexplained. A collector of an older release has none."""
+    from tracer.client import NotFoundError  # noqa: PLC0415
+
+    try:
+        fleet = client.exonerated(f"{found.window_s:g}s", deployment).value
+    except NotFoundError:
+        return
+    if not fleet.read:
+        return
+    out = console()
+    sample = f" (of the newest {fleet.read} rooms)" if fleet.sampled else ""
+    out.print(*cells(fleet.summary + sample), soft_wrap=True)
+    for room in fleet.rooms:
+        out.print(*cells(f"  unexplained: {room.summary.removeprefix('room ')}"), soft_wrap=True)
+    more = fleet.unexplained - len(fleet.rooms)
+    if more > 0:
+        out.print(f"  and {more} more: pd-tracer rooms --cause unexplained", soft_wrap=True)
 
 
 def _pairs(found: Summary) -> list[tuple[tuple[str, ...], Tally]]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, select
 
-from pd_tracer_hooks.wire import Event, Observation
+from pd_tracer_hooks.wire import Detail, Event, Observation
 from tracer.store.codec import decode_record
 from tracer.store.rooms_query import RoomRow, room_row
 from tracer.store.schema import records, rooms, workers
@@ -20,14 +20,14 @@ class RoomRecord:
     """One record of a room: who said it, when it came (the collector's clock), and what it says."""
 
     side: str
-    #: An observation's stage, or ``event:<kind>``.
+    #: An observation's stage, ``event:<kind>``, or ``detail:<stage>``.
     stage: str
     look: int
     worker: str
     boot: str
     server: str
     received: float
-    record: Observation | Event
+    record: Observation | Event | Detail
 
 
 @dataclass(frozen=True)

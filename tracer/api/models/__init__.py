@@ -6,6 +6,7 @@ collector's clock, unless a field says otherwise. Nothing here imports FastAPI: 
 
 from tracer.api.models.base import Choices, Problem
 from tracer.api.models.culprits import Culprits
+from tracer.api.models.fleet import Exonerated
 from tracer.api.models.room import Room
 from tracer.api.models.rooms import RoomPage, RoomSummary
 from tracer.api.models.summary import Summary
@@ -14,6 +15,7 @@ from tracer.api.models.workers import Worker, Workers
 __all__ = [
     "Choices",
     "Culprits",
+    "Exonerated",
     "Problem",
     "Room",
     "RoomPage",

@@ -8,45 +8,10 @@ from pydantic import ConfigDict, Field
 
 from pd_tracer_hooks.wire import Coverage, Owned, Side
 from tracer.api.models.base import Model
+from tracer.api.models.component import Component
 from tracer.api.models.room_example import ROOM
 from tracer.join.model import Cause, Verdict
-
-
-class Where(Model):
-    """Where the two sides differ, as closely as the sums that were sent can tell."""
-
-    regions: list[str] = Field([], description="Of `head`, `tail`, `body`")
-    layers: list[int] = Field([], description="Global layer ids; empty without sums per layer")
-    page_runs: list[tuple[int, int]] = Field(
-        [], description="Runs `[first, count]` of page ordinals that hold the difference"
-    )
-
-
-class SideExtent(Model):
-    """What one side said of a component."""
-
-    pages: int | None = Field(default=None, description="Pages of the whole transfer, null while unknown")
-    complete: bool = False
-    signature: str = ""
-    finals: dict[str, str] = Field(
-        default={}, description="Finals of head, tail and body, 16 hex digits each"
-    )
-
-
-class Component(Model):
-    """The verdict on one component of a transfer."""
-
-    component: str
-    verdict: Verdict
-    cause: Cause | None = None
-    reason: str = ""
-    coverage: Coverage | None = Field(None, description="The lesser of both sides', where compared")
-    layers: list[int] = Field([], description="Global ids of the layers compared")
-    layers_of: int = Field(0, description="Layers that the pools have, 0 if unknown")
-    prefill: SideExtent = SideExtent()
-    decode: SideExtent = SideExtent()
-    where: Where | None = None
-    notes: list[str] = Field([])
+from tracer.pagemap import CellState
 
 
 class Transfer(Model):
@@ -60,6 +25,10 @@ class Transfer(Model):
     prefill_workers: list[str] = Field([])
     decode_workers: list[str] = Field([])
     notes: list[str] = Field([])
+    exonerated: bool = Field(
+        False, description="It is not the cause: all that both pools have was compared in full, and is equal"
+    )
+    not_covered: list[str] = Field([], description="What that does not speak of; empty unless exonerated")
 
 
 class Attempt(Model):
@@ -91,11 +60,22 @@ class TimelineComponent(Model):
     cells: list[int] = Field(description="Number of cells in each of them")
 
 
-class TimelineEntry(Model):
-    """One stored record: an observation (`components` is filled) or an event."""
+class TimelineDetail(Model):
+    """The cells of which page digests came. The digests themselves are not shown."""
 
-    kind: Literal["observation", "event"]
-    stage: str = Field(description="An observation's stage, or the kind of the event")
+    layers: list[int]
+    runs: list[tuple[int, int]] = Field(description="Runs `[first, count]` of the pages")
+    digests: int = Field(description="Number of page digests")
+    gone: bool = Field(description="The worker no longer had them; `reason` says why")
+
+
+class TimelineEntry(Model):
+    """One stored record: an observation (`components` is filled), an event, or page digests (`detail` is)."""
+
+    kind: Literal["observation", "event", "detail"]
+    stage: str = Field(
+        description="An observation's stage, the kind of the event, or the stage that a detail belongs to"
+    )
     side: Side
     worker: str
     server: str
@@ -109,8 +89,47 @@ class TimelineEntry(Model):
     peer: str = ""
     tokens: int | None = None
     reason: str = Field("", description="Why, for an event")
-    component: str = Field("", description="The component that an event concerns, or empty")
+    component: str = Field("", description="The component that an event or a detail concerns, or empty")
     components: list[TimelineComponent] = Field([])
+    detail: TimelineDetail | None = Field(None, description="What a detail covers")
+
+
+class MapRow(Model):
+    """Layers whose cells are alike, and the states of their pages."""
+
+    layers: list[int]
+    runs: list[tuple[int, int, CellState]] = Field(
+        description="Runs `[first page, pages, state]`, one after the other from the first page to the last"
+    )
+
+
+class PageMap(Model):
+    """The cells (a page of a layer) of one component that differs."""
+
+    component: str
+    key: str = Field(description="Transfer key, 16 hex digits; empty if no side knows one")
+    pages: int
+    exact: bool = Field(
+        description="Page digests told cell by cell. If not, sums told which layers and pages differ, and "
+        "where they meet a cell is `suspected`"
+    )
+    grain: int = Field(
+        description="Pages that were taken together to keep the map small, as bad as the worst of them"
+    )
+    rows: list[MapRow]
+
+
+class Neighbour(Model):
+    """A room of the same pair of servers, just before or after."""
+
+    room: str
+    verdict: Verdict
+    cause: Cause | None = None
+    summary: str = Field(description="The verdict in words")
+    last_seen: float
+    offset_s: float = Field(
+        description="Seconds from this room's latest report to that one's; negative before"
+    )
 
 
 class Reporter(Model):
@@ -136,6 +155,8 @@ class Room(Model):
     settled: bool = Field(description="Nothing that is still expected can change the verdict")
     deadline: float | None = Field(None, description="When time alone changes the verdict")
     coverage: Coverage | None = None
+    exonerated: bool = Field(False, description="All transfers of the latest attempt are exonerated")
+    not_covered: list[str] = Field([], description="What that does not speak of; empty unless exonerated")
     components: list[Component] = Field(
         description="Of the latest attempt: for each name the worst of its transfers"
     )
@@ -154,5 +175,11 @@ class Room(Model):
         None, description="From the latest `send` to the latest `receive`, both as they reached the collector"
     )
     revisions: int
+    map: list[PageMap] = Field(
+        [], description="Where the components of the latest attempt differ, cell by cell"
+    )
+    neighbours: list[Neighbour] = Field(
+        [], description="Rooms of the same pair of servers just before and after, by their latest report"
+    )
     timeline: list[TimelineEntry] = Field(description="In the order of arrival")
     timeline_truncated: bool = Field(description="Whether the timeline leaves out its latest records")
