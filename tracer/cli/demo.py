@@ -28,6 +28,11 @@ def demo(
         str, typer.Option(help="What is observed: all, or minimal (send and receive alone).")
     ] = "all",
     engine: Annotated[str, typer.Option(help="What moves the bytes: nixl or mooncake.")] = "nixl",
+    wire: Annotated[
+        bool, typer.Option("--wire", help="Over a wire between two network namespaces; needs root.")
+    ] = False,
+    delay_ms: Annotated[float, typer.Option(min=0, help="How long the wire holds each frame.")] = 0.0,
+    flip_mib: Annotated[float, typer.Option(min=0, help="MiB between two flipped bits; 0: none.")] = 8.0,
     port: Annotated[int, typer.Option(min=0, max=65535, help="The collector's; 0 takes a free one.")] = 0,
     database: Annotated[Path | None, typer.Option(help="Keep the reports in this file.")] = None,
     keep: Annotated[bool, typer.Option("--keep", help="Leave the collector running until Ctrl-C.")] = False,
@@ -39,7 +44,7 @@ def demo(
     Exits with 1 if a fault was missed or an intact room blamed.
     """
     from tracer.demo.names import faults_named, names  # noqa: PLC0415
-    from tracer.demo.plan import Fault, Mix  # noqa: PLC0415
+    from tracer.demo.plan import Fault, Mix, WireTraits  # noqa: PLC0415
     from tracer.demo.run import DemoOptions, run_demo  # noqa: PLC0415
 
     named: list[Fault] = []
@@ -58,7 +63,9 @@ def demo(
     chosen = {
         "rooms": rooms,
         "concurrency": concurrency,
-        "faults": () if intact else faults,
+        # The wire does harm enough, unless more is asked for.
+        "faults": () if intact or (wire and not fault) else faults,
+        "wire": WireTraits(delay_ms=delay_ms, flip_mib=flip_mib) if wire else None,
         "rate": rate,
         "max_tokens": max_tokens,
         "seed": seed,

@@ -28,15 +28,22 @@ class Child:
     """One process: JSON lines in and out, stderr into a log file."""
 
     def __init__(
-        self, name: str, command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None
+        self,
+        name: str,
+        command: Sequence[str],
+        log: Path,
+        environment: Mapping[str, str] | None = None,
+        namespace: str = "",
     ) -> None:
         self.name = name
         self.log = log
         self._partial = b""
+        # ``ip`` enters the namespace and then becomes the process: there is none between.
+        inside = ["ip", "netns", "exec", namespace] if namespace else []
         with log.open("wb") as stderr:
             # A session of its own: Ctrl-C reaches the demo alone, which then ends its children in order.
             self.process = subprocess.Popen(  # noqa: S603 - our own interpreter
-                [sys.executable, *command],
+                [*inside, sys.executable, *command],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=stderr,
@@ -87,9 +94,15 @@ class Children:
     ) -> None:
         self.end(self._all)
 
-    def start(self, name: str, command: Sequence[str], environment: Mapping[str, str] | None = None) -> Child:
-        """Start ``python COMMAND``, logging to NAME.log."""
-        child = Child(name, command, self._directory / f"{name}.log", environment)
+    def start(
+        self,
+        name: str,
+        command: Sequence[str],
+        environment: Mapping[str, str] | None = None,
+        namespace: str = "",
+    ) -> Child:
+        """Start ``python COMMAND``, in a network namespace if one is named, logging to NAME.log."""
+        child = Child(name, command, self._directory / f"{name}.log", environment, namespace)
         self._all.append(child)
         return child
 

@@ -170,7 +170,7 @@ def judge(
     return Outcome(
         index=room.index,
         room=room.room,
-        fault=room.fault,
+        fault=room.fault or (hit.fault if hit is not None else None),
         aim=hit,
         verdict=None if answer is None else answer.verdict,
         summary="" if answer is None else answer.summary,

@@ -28,6 +28,8 @@ class WorkerConfig(Struct, frozen=True, kw_only=True):
     engine: Engine = "nixl"
     #: The address of this worker's end of the transfer engine, and of its control port.
     host: str = "127.0.0.1"
+    #: Whether pages are filled with words that say where they belong (:mod:`tracer.demo.tags`).
+    tagged: bool = False
     #: Names the heads that this rank holds, if not all.
     head_slice: str = ""
     #: How long to wait at the end until the hooks have delivered everything.

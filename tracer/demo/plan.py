@@ -38,6 +38,8 @@ class Fault(str, Enum):
     aborted = "aborted"
     #: The other half of ``late_write``: the room whose write comes too late. Never asked for by itself.
     aborted_in_flight = "aborted_in_flight"
+    #: Made by the wire of :mod:`tracer.demo.wire`, where there is one. Never planned.
+    wire_bit_flip = "wire_bit_flip"
     room_reused = "room_reused"
     room_twice = "room_twice"
     room_twice_keyless = "room_twice_keyless"
@@ -53,7 +55,8 @@ Engine = Literal["nixl", "mooncake"]
 KINDS = tuple(
     fault
     for fault in Fault
-    if fault not in (Fault.aborted_in_flight, Fault.sent_early, Fault.overwritten)  # not told yet
+    if fault not in (Fault.aborted_in_flight, Fault.wire_bit_flip)
+    and fault not in (Fault.sent_early, Fault.overwritten)  # not told yet
 )
 
 #: These do no harm: what is odd about the room must not make it look damaged.
@@ -101,6 +104,14 @@ class PlannedRoom(Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, kw_only=True)
+class WireTraits:
+    """A wire that delays every frame, and flips one bit in so many MiB (0: none)."""
+
+    delay_ms: float = 0.0
+    flip_mib: float = 8.0
+
+
+@dataclass(frozen=True, kw_only=True)
 class Mix:
     """How many rooms, of what kind."""
 
@@ -115,6 +126,8 @@ class Mix:
     #: What the workers observe.
     stages: Stages = "all"
     engine: Engine = "nixl"
+    #: Whether the bytes cross a wire between two network namespaces, and what it is like.
+    wire: WireTraits | None = None
 
 
 def make_plan(mix: Mix, geometry: Geometry) -> list[PlannedRoom]:

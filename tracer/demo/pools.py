@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pd_tracer_hooks.digest.backend import Pool
 from tracer.demo.geometry import HALF_KV, INDEX_K, KV, LAYOUTS, MLA_KV, Geometry
+from tracer.demo.tags import Cell, first_word
 
 if TYPE_CHECKING:
     import torch
@@ -76,6 +77,24 @@ def compute_rows(pool: Pool, pages: Sequence[int], last_rows: int, generator: to
             else:
                 for offset, length in pool.layout.valid_spans(last_rows):
                     view[page, offset : offset + length].random_(0, 256, generator=generator)
+
+
+def tag_rows(pool: Pool, index: int, first: int, pages: Sequence[int], last_rows: int) -> None:
+    """As :func:`compute_rows`, with words that say where they belong.
+
+    That is to room ``index``, from its page ``first`` on. Bytes that belong to no row are zeros.
+    """
+    import torch  # noqa: PLC0415 - an optional dependency
+
+    numbers = torch.arange(pool.layout.page_bytes // 8)
+    for layer in pool.buffers:
+        view = page_view(pool, layer)
+        for offset, page in enumerate(pages):
+            words = numbers + first_word(Cell(index, pool.component, layer, first + offset))
+            view[page] = 0
+            rows = last_rows if offset == len(pages) - 1 else pool.layout.rows
+            for start, length in pool.layout.valid_spans(rows):
+                view[page, start : start + length] = words.view(torch.uint8)[start : start + length]
 
 
 def write_next_row(pools: Pools, page: int, row: int, generator: torch.Generator) -> None:

@@ -26,7 +26,7 @@ from tracer.demo.handshake import Aborted, Bye, Channel, Drained, Hello, Looked,
 from tracer.demo.instrument import Chunk, Instrument, RoomRef
 from tracer.demo.messages import Finished, Injected, Ready, WorkerConfig
 from tracer.demo.plan import Fault, PlannedRoom
-from tracer.demo.pools import addresses, compute_rows, make_pools, page_view, tensors
+from tracer.demo.pools import addresses, compute_rows, make_pools, page_view, tag_rows, tensors
 from tracer.demo.process import Pipes
 from tracer.demo.sabotage import Sabotaged, Staging
 from tracer.demo.saboteur import Parcel, Saboteur
@@ -232,7 +232,7 @@ class Prefill:
         if isinstance(sending.delivery, SentEarly) and number == 0:
             ahead = sending.delivery.ahead
             sending.owed = own[:ahead]
-        self._forward(sending, own[ahead:], shape.last_rows if last else MLA_KV.rows)
+        self._forward(sending, own[ahead:], first + ahead, shape.last_rows if last else MLA_KV.rows)
         sending.next_chunk += 1
 
         # kv goes chunk by chunk; index-K once, with the last chunk, over all pages.
@@ -246,15 +246,18 @@ class Prefill:
             copies = self._copies(name, sending.pages[start:end], sending.order.pages[start:end], start)
             sending.delivery.post(number + offset, copies)
 
-    def _forward(self, sending: Sending, pages: Sequence[int], last_rows: int) -> None:
+    def _forward(self, sending: Sending, pages: Sequence[int], first: int, last_rows: int) -> None:
         for pool in self._pools.values():
-            compute_rows(pool, pages, last_rows, sending.generator)
+            if self._config.tagged:
+                tag_rows(pool, sending.order.index, first, pages, last_rows)
+            else:
+                compute_rows(pool, pages, last_rows, sending.generator)
 
     def _catch_up(self, sending: Sending) -> bool:
         """Compute the pages that were sent too early, and let the hooks see what they came to hold."""
         if not sending.delivery.idle:
             return False
-        self._forward(sending, sending.owed, MLA_KV.rows)
+        self._forward(sending, sending.owed, 0, MLA_KV.rows)
         sending.owed = ()
         assert isinstance(sending.delivery, Sabotaged)
         sending.delivery.happened = True

@@ -20,9 +20,10 @@ from tracer.demo.collector import DEADLINE_S, Collector, RoomAnswer
 from tracer.demo.engine import what_is_missing
 from tracer.demo.expect import judge
 from tracer.demo.geometry import Geometry
+from tracer.demo.netns import why_not
 from tracer.demo.plan import Engine, Fault, Mix, PlannedRoom, Stages, make_plan
 from tracer.demo.report import Result, show, show_next, summarise
-from tracer.demo.workers import DEPLOYMENT, Traffic, start_workers
+from tracer.demo.workers import DEPLOYMENT, Traffic, Wire, start_workers
 
 #: Exit statuses beside the result's own: the demo could not be run; Ctrl-C.
 BROKEN, INTERRUPTED = 2, 130
@@ -49,7 +50,7 @@ def run_demo(options: DemoOptions) -> int:
     """Run the demo and print its result. Returns the exit status; ends every process it started."""
     # Progress and explanations go to stderr when stdout carries JSON.
     console = Console(stderr=options.as_json)
-    missing = what_is_missing(options.mix.engine)
+    missing = what_is_missing(options.mix.engine) or (why_not() if options.mix.wire is not None else "")
     if missing:
         console.print(missing, soft_wrap=True)
         return BROKEN
@@ -100,8 +101,13 @@ def _run(
         Children(directory) as children,
         Collector(children, database.absolute(), options.port) as collector,
     ):
-        workers = start_workers(options.mix, geometry, rooms, children, collector.url)
+        wire = None
+        if options.mix.wire is not None:
+            wire = Wire(options.mix, rooms, children, collector.port, log=directory / "flips.jsonl")
+        workers = start_workers(options.mix, geometry, rooms, children, collector.url, wire=wire)
         traffic = Traffic()
+        if wire is not None:
+            traffic.prefill_host = wire.hosts["prefill"]
         with _progress(console) as progress:
             closing = sum(room.fault is not Fault.never_sent for room in rooms)
             bar = progress.add_task("collector and workers start", total=closing)
@@ -110,6 +116,8 @@ def _run(
                 traffic.hear(child, message, workers)
                 if traffic.ports:
                     progress.update(bar, completed=len(traffic.closed), description="rooms move")
+            for flip in wire.flips() if wire is not None else ():
+                traffic.aims[flip.index] = flip.aim
             progress.update(bar, description="the collector settles")
             answers = _ask(collector, rooms, deadline)
         seconds = time.monotonic() - begun

@@ -8,6 +8,7 @@ from tracer.demo.plan import Fault, Stages
 #: is the one that is meant; another is as true of the same bytes.
 CAUSES: dict[Fault, tuple[str, ...]] = {
     Fault.bit_flip: ("unexplained",),
+    Fault.wire_bit_flip: ("unexplained",),
     Fault.tail_unwritten: ("stale",),
     Fault.tail_unwritten_fresh: ("zeroed", "stale"),
     Fault.tail_zeroed: ("zeroed",),

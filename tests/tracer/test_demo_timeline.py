@@ -1,0 +1,84 @@
+import pytest
+
+from pd_tracer_hooks.wire import Stage
+from tracer.demo.names import NUMBERS, faults_named, names
+from tracer.demo.plan import KINDS, Fault, PlannedRoom
+from tracer.demo.timeline import LATE_AFTER, NAMES, timeline
+from tracer.demo.told import CAUSES, right_causes, told_of
+
+
+def room(seed: int, fault: Fault | None = None) -> PlannedRoom:
+    return PlannedRoom(index=0, room="1", tokens=1, fault=fault, seed=seed)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_looks_come_in_their_order(seed: int) -> None:
+    times = timeline(room(seed), "all")
+    due = [look.after_s for look in times.looks]
+    assert times.looks[0].stage is Stage.receive
+    assert due == sorted(due)
+    assert due[-1] < times.free_after_s
+    assert sum(look.stage is Stage.admit for look in times.looks) == 1
+    assert {look.name for look in times.looks} <= set(NAMES)
+
+
+def test_rooms_live_for_different_times() -> None:
+    assert {len(timeline(room(seed), "all").looks) for seed in range(30)} == {3, 4, 5}
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("fault", [Fault.early_completion, Fault.chunks_late])
+def test_late_bytes_are_seen_by_a_later_look(seed: int, fault: Fault) -> None:
+    looks = [look.name for look in timeline(room(seed, fault), "all").looks]
+    assert set(LATE_AFTER) <= set(looks[:-1])
+
+
+def test_a_first_installation_looks_once() -> None:
+    assert [look.stage for look in timeline(room(1), "minimal").looks] == [Stage.receive]
+
+
+@pytest.mark.parametrize(
+    ("name", "faults"),
+    [
+        ("bit_flip", {Fault.bit_flip}),
+        ("late", {Fault.early_completion, Fault.chunks_late}),
+        ("stale", {Fault.tail_unwritten, Fault.component_withheld}),
+        ("F4", {Fault.late_write}),
+        ("f18", {Fault.sent_early}),
+        ("unexplained", set()),
+        ("aborted_in_flight", set()),
+        ("F99", set()),
+    ],
+)
+def test_names(name: str, faults: set[Fault]) -> None:
+    assert set(faults_named(name)) == faults
+
+
+def test_every_name_stands_for_something() -> None:
+    assert all(faults_named(name) for name in (*names(), *NUMBERS))
+    assert {fault for faults in NUMBERS.values() for fault in faults} >= set(KINDS) - {
+        Fault.other_rooms_pages,
+        Fault.aborted,
+    }
+
+
+@pytest.mark.parametrize(
+    ("fault", "stages", "cause", "told"),
+    [
+        (Fault.tail_unwritten, "all", "stale", "told"),
+        (Fault.tail_unwritten, "all", "unexplained", "untold"),
+        (Fault.tail_unwritten, "all", "late", "wrong"),
+        # Without what lay there before, stale is more than the evidence says.
+        (Fault.tail_unwritten, "minimal", "stale", "wrong"),
+        (Fault.tail_zeroed, "minimal", "zeroed", "told"),
+        (Fault.bit_flip, "all", "unexplained", "told"),
+        (Fault.bit_flip, "minimal", "unexplained", "untold"),
+    ],
+)
+def test_causes_that_may_be_named(fault: Fault, stages: str, cause: str, told: str) -> None:
+    assert told_of(fault, stages, cause) == told  # type: ignore[arg-type]
+
+
+def test_fewer_stages_never_tell_more() -> None:
+    for fault in CAUSES:
+        assert set(right_causes(fault, "minimal")) <= set(right_causes(fault, "all"))
