@@ -69,11 +69,22 @@ def free_port() -> int:
 class Peer:
     """One side on the engine's real classes, in a process of its own: see ``peer.py``."""
 
-    def __init__(self, role: str, backend: str, kind: str, port: int, env: dict[str, str], log: Path) -> None:
+    def __init__(
+        self,
+        role: str,
+        backend: str,
+        kind: str,
+        port: int,
+        env: dict[str, str],
+        log: Path,
+        *,
+        within: str = "",
+    ) -> None:
+        entered = ["ip", "netns", "exec", within] if within else []
         self._log = log
         with log.open("w") as stderr:
             self._process = subprocess.Popen(
-                [str(PYTHON), str(HERE / "peer.py"), role, backend, kind, str(port)],
+                [*entered, str(PYTHON), str(HERE / "peer.py"), role, backend, kind, str(port)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=stderr,

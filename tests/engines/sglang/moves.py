@@ -28,6 +28,8 @@ class Move:
     states: tuple[list[list[int]], list[list[int]]] | None = None
     #: Send the first chunk before the forward that fills it, which writes what this seed gives.
     early: int | None = None
+    #: Fill the pages with words that name their place, for a wire that must know what it hits.
+    tagged: bool = False
 
     @property
     def page(self) -> int:
@@ -64,7 +66,10 @@ def move(prefill: Peer, decode: Peer, it: Move, damage: dict[str, int] | None = 
     """Move a room; (how prefill ended, how decode ended)."""
     states = it.states or state_lists(it.kind, it.source, it.target)
     source_states, target_states = states or (None, None)
-    prefill.do("fill", pages=it.source, seed=it.room, state_pages=source_states)
+    if it.tagged:
+        prefill.do("fill_tagged", room=it.room, pages=it.source)
+    else:
+        prefill.do("fill", pages=it.source, seed=it.room, state_pages=source_states)
     decode.do("receiver", room=it.room)
     prefill.do("sender", room=it.room)
     decode.do("open", room=it.room, pages=it.target, aux=it.aux, states=target_states, prefix=it.prefix)

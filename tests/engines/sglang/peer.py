@@ -19,7 +19,9 @@ from typing import Any
 import numpy as np
 import torch
 
-HOST = "127.0.0.1"
+#: This side's own address, and the one of the prefill side's bootstrap server.
+HOST = os.environ.get("PEER_HOST", "127.0.0.1")
+BOOTSTRAP = os.environ.get("PEER_BOOTSTRAP", HOST)
 
 
 def reply(**values: Any) -> None:
@@ -67,7 +69,7 @@ class Peer:
         self.pool = real_pools.KINDS[kind]()
         self.page = self.pool.page_size
         self.metadata = MetadataBuffers(16, 64, torch.bfloat16, 8)
-        self.bootstrap = f"{HOST}:{port}"
+        self.bootstrap = f"{BOOTSTRAP}:{port}"
         chosen = TransferBackend.MOONCAKE if backend.startswith("mooncake") else TransferBackend(backend)
         if role == "prefill":
             self._bootstrap_server(chosen, port)
@@ -133,6 +135,16 @@ class Peer:
                         seed + 50_000 + 1000 * number + ordinal, item
                     )
 
+    def fill_tagged(self, *, room: int, pages: list[int]) -> None:
+        """Write words that say which room, buffer and page they belong to: see ``tagged.py``."""
+        import tagged
+
+        for number, (tensor, item) in enumerate(self._main()):
+            flat = tensor.view(torch.uint8).reshape(-1)
+            for ordinal, page in enumerate(pages):
+                words = tagged.words(room, number, ordinal, item // 8)
+                flat[page * item : (page + 1) * item] = torch.from_numpy(words.view(np.uint8))
+
     def flip(self, *, buffer: int, page: int, byte: int) -> None:
         """Flip one bit of one page of one buffer of the main list."""
         tensor, item = self._main()[buffer]
@@ -156,7 +168,7 @@ class Peer:
         return SimpleNamespace(
             rid=rid,
             bootstrap_room=room,
-            bootstrap_host=HOST,
+            bootstrap_host=BOOTSTRAP,
             bootstrap_port=self.port,
             origin_input_ids=[1] * tokens,
             output_ids=[7],
