@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 
 from pd_tracer_hooks.wire import Coverage
+from tracer.api.models.room import PageMap
+from tracer.api.views import room_map
+from tracer.cli.blocks import MAX_ROWS, Glyphs, blocks, heading, legend
 from tracer.join.model import (
     Attempt,
     ComponentVerdict,
@@ -153,3 +156,80 @@ def test_what_does_not_differ_has_no_map() -> None:
     said = RoomVerdict(verdict=Verdict.mismatch, settled=True, attempts=[earlier, attempt])
     assert [(found.component, found.key) for found in page_maps(said, {})] == [("kv", "0a"), ("kv", "0b")]
     assert page_maps(RoomVerdict(verdict=Verdict.pending, settled=False), {}) == []
+
+
+UNICODE = Glyphs.for_encoding("utf-8")
+
+
+def drawn(component: ComponentVerdict, width: int = 60, glyphs: Glyphs = UNICODE) -> list[str]:
+    found = shown(component)
+    lines = [line.plain for line in blocks(found, width, glyphs)]
+    assert all(len(line) <= width for line in lines)
+    return lines
+
+
+def shown(component: ComponentVerdict) -> PageMap:
+    return room_map(page_map(component, k=2))
+
+
+def test_layers_are_rows_and_pages_are_columns() -> None:
+    component = part(Where(regions=["body"], layers=[1], page_runs=[(4, 3)]))
+    assert drawn(component) == [
+        "layers 0, 2-3  ················",
+        "       layer 1  ····▒▒▒·········".removeprefix(" "),
+        "               0             15",
+    ]
+    assert heading(shown(component), 60) == "kv: 16 pages x 4 layers; from sums: where damage can lie"
+
+
+def test_pages_are_folded_into_the_width_and_bad_ones_stay() -> None:
+    cells = [LayerPages(layer=0, runs=[(999, 1)])]
+    where = Where(regions=["body"], layers=[0], page_runs=[(999, 1)], cells=cells)
+    component = part(where, pages=1000, layers=1)
+    row, ruler = drawn(component, width=59)
+    assert row == "layer 0  " + "·" * 49 + "█"
+    assert ruler == "         0" + "999".rjust(49)
+    assert heading(shown(component), 59) == (
+        "kv: 1000 pages x 1 layers, 20 pages a column; cell by cell, from page digests"
+    )
+
+
+@pytest.mark.parametrize("width", [0, 1, 9, 12, 80, 5000])
+def test_any_width_will_do(width: int) -> None:
+    found = shown(part(Where(regions=["body"], layers=[0], page_runs=[(50, 1)]), pages=77, layers=1))
+    row = next(iter(blocks(found, width, UNICODE))).plain
+    assert row.count("▒") == 1
+
+
+def test_a_block_of_a_coarse_map_is_one_column() -> None:
+    pages = 10_000
+    cells = [LayerPages(layer=0, runs=[(page, 1) for page in range(0, pages, 2)])]
+    where = Where(regions=["body"], layers=[0], page_runs=[(0, pages)], cells=cells)
+    found = room_map(page_map(part(where, pages=pages, layers=1), most=100))
+    [row, _] = blocks(found, 70, UNICODE)
+    assert set(row.plain.removeprefix("layer 0  ")) == {"█"}
+
+
+def test_states_differ_without_colour() -> None:
+    for encoding in ("utf-8", "ascii", "latin-1", "no such"):
+        glyphs = Glyphs.for_encoding(encoding)
+        assert len(set(glyphs.by_state.values())) == len(CellState)
+        if encoding in ("ascii", "latin-1"):
+            legend(glyphs).plain.encode(encoding)
+    assert legend(UNICODE).plain == "█ bad  ▒ suspected  ? unknown  · good"
+    assert legend(Glyphs.for_encoding("ascii")).plain == "# bad  + suspected  ? unknown  . good"
+
+
+def test_of_many_different_layers_the_first_are_drawn() -> None:
+    cells = [LayerPages(layer=layer, runs=[(layer, 1)]) for layer in range(90)]
+    where = Where(regions=["body"], layers=list(range(90)), page_runs=[(0, 90)], cells=cells)
+    lines = drawn(part(where, pages=100, layers=90), width=120)
+    assert len(lines) == MAX_ROWS + 2
+    assert lines[-2].strip() == "and 50 more rows: --json has them"
+
+
+def test_a_long_list_of_layers_is_cut() -> None:
+    where = Where(regions=["body"], layers=list(range(0, 60, 2)), page_runs=[(0, 4)])
+    first, second, _ = drawn(part(where, layers=60))
+    assert first.startswith("30 layers, 0, ...  ▒▒▒▒·")
+    assert second.startswith("30 layers, 1, ...  ····")

@@ -2,17 +2,39 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
+import msgspec
 import pytest
 from sqlalchemy.dialects import sqlite
 from support.reports import DAMAGED, KEY, PARTS, Cluster, speaker
 from support.serving import Server
+from typer.testing import CliRunner
 
 from pd_tracer_hooks.u64s import U64s
 from pd_tracer_hooks.wire import Detail, EventKind, Side, Stage
+from tracer.api.models import Room, component
+from tracer.api.models import room as models_of_a_room
 from tracer.api.views import room_detail
-from tracer.join.model import RoomVerdict, Verdict
+from tracer.cli.main import app
+from tracer.cli.room_page import show_room
+from tracer.join.model import (
+    Attempt,
+    Cause,
+    Comparison,
+    ComponentVerdict,
+    Donor,
+    Evidence,
+    How,
+    RoomVerdict,
+    Shape,
+    SideExtent,
+    Timing,
+    TransferVerdict,
+    Verdict,
+    Where,
+)
 from tracer.store import migrate, neighbours_query
 from tracer.store.database import Database, open_database
 from tracer.store.neighbours_query import neighbours_statement
@@ -90,12 +112,13 @@ def test_neighbours_read_a_stretch_of_an_index(tmp_path: Any) -> None:
 
 def row(said: RoomVerdict | None = None) -> RoomRow:
     """A row of ``rooms`` as the store reads it."""
+    said = said or RoomVerdict(verdict=Verdict.match, settled=True)
     return RoomRow(
         day=20_000,
         deployment="llama",
         room="r",
-        verdict="match",
-        cause="",
+        verdict=said.verdict.value,
+        cause=said.cause.value if said.cause else "",
         coverage="full",
         worst_components=(),
         first_seen=1.0,
@@ -110,7 +133,7 @@ def row(said: RoomVerdict | None = None) -> RoomRow:
         run="",
         attempts=1,
         revisions=0,
-        said=said or RoomVerdict(verdict=Verdict.match, settled=True),
+        said=said,
     )
 
 
@@ -154,3 +177,146 @@ def test_observations_and_events_have_no_detail(server: Server) -> None:
     cluster = Cluster()
     server.tell(cluster.decode.report(cluster.decode.event("r", EventKind.opened)), cluster.received("r"))
     assert [entry["detail"] for entry in page(server, "r")["timeline"]] == [None, None]
+
+
+def printed(found: Room, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:
+    monkeypatch.setenv("COLUMNS", "160")
+    show_room(found)
+    return capsys.readouterr().out
+
+
+def test_the_command_draws_the_map_and_the_neighbours(pairs: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
+    run = CliRunner().invoke(app, ["room", "r4", "--url", pairs.url])
+    assert run.exit_code == 0, run.output
+    assert re.search(
+        r"index_k of transfer [0-9a-f]{16}: 8 pages x 2 layers; (from sums|cell by cell)", run.output
+    )
+    assert "layer 0  ········\n" in run.output
+    assert re.search("layer 2  ·[▒█]······\n", run.output)
+    assert "█ bad  ▒ suspected  ? unknown  · good\n" in run.output
+    near = re.findall(r"[\d.]+ s (before|after) +(r\d) +match +index_k and kv match", run.output)
+    assert near == [("before", f"r{n}") for n in (1, 2, 3)] + [("after", f"r{n}") for n in (5, 6, 7)]
+    assert "suspected" not in CliRunner().invoke(app, ["room", "r3", "--url", pairs.url]).output
+
+
+def test_colours_are_for_terminals_that_want_them(
+    pairs: Server, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = Room.model_validate(page(pairs, "r4"))
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert re.search("\x1b\\[(1;31m█|33m▒)", printed(found, monkeypatch, capsys))
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not re.search("\x1b\\[[0-9;]*3[1-7]", printed(found, monkeypatch, capsys))
+
+
+EVERYTHING = ComponentVerdict(
+    component="kv",
+    verdict=Verdict.mismatch,
+    cause=Cause.late,
+    where=Where(regions=["tail", "body"], layers=[3], page_runs=[(6, 2)]),
+    layers=[3, 4],
+    prefill=SideExtent(pages=8, complete=True),
+    shape=Shape.tail_run,
+    chunk_edges=[6],
+    boundary=[(6, 1)],
+    evidence=Evidence(
+        unit="cell",
+        units=2,
+        causes={"late": 2},
+        comparisons=[Comparison(look="recheck 1", against="send", equal=2)],
+        missing=["no `allocate` observation: stale cannot be told from corrupt"],
+    ),
+    timing=Timing(look="recheck 1", after_receive_s=0.0021, after_signal_s=0.0018),
+    donors=[
+        Donor(room="4712", how=How.digests, page_runs=[(6, 2)], layers=[3]),
+        Donor(room="4713", how=How.held, page_runs=[(7, 1)]),
+    ],
+    also_equal=["admit"],
+)
+
+
+def told(component: ComponentVerdict, **other: Any) -> RoomVerdict:
+    transfer = TransferVerdict(
+        key=KEY, verdict=component.verdict, cause=component.cause, components=[component]
+    )
+    attempt = Attempt(number=1, verdict=component.verdict, cause=component.cause, transfers=[transfer])
+    return RoomVerdict(
+        verdict=component.verdict,
+        cause=component.cause,
+        settled=True,
+        attempts=[attempt],
+        components=[component],
+        **other,
+    )
+
+
+def test_evidence_in_words(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    found = room_detail(row(told(EVERYTHING)), Timeline([], [], truncated=False))
+    text = printed(found, monkeypatch, capsys)
+    assert "mismatch: late" in text
+    for line in (
+        "kv: a run up to its end differs, with an edge where one of prefill's chunks has one: page 6",
+        "kv: page 6 right only in part",
+        "kv: 2 cells differ: 2 late",
+        "kv: recheck 1 against send: 2 equal",
+        "kv: first seen right at recheck 1, 2.1 ms after receive, 1.8 ms after completion was signalled; "
+        "last seen wrong at receive",
+        "kv: room 4712: its bytes were found in pages 6-7 of layer 3",
+        "kv: room 4713 held what is page 7 here; whether these are its bytes is not known",
+        "kv: admit equal too",
+        "kv: missing: no `allocate` observation: stale cannot be told from corrupt",
+    ):
+        assert f"\n{line}\n" in text
+
+
+def test_every_field_of_a_verdict_is_shown_by_the_api() -> None:
+    """What the join says of a component, a transfer and a room goes through as it is."""
+    said = told(EVERYTHING, exonerated=True, not_covered=["the metadata row"])
+    found = room_detail(row(said), Timeline([], [], truncated=False)).model_dump(mode="json")
+    assert found["components"] == found["attempts"][0]["transfers"][0]["components"]
+    assert_within(msgspec.to_builtins(said), found)
+
+
+def assert_within(expected: Any, found: Any) -> None:
+    if isinstance(expected, dict):
+        for key, value in expected.items():
+            assert key in found, key
+            assert_within(value, found[key])
+    elif isinstance(expected, list | tuple):
+        assert len(expected) == len(found)
+        for one, other in zip(expected, found, strict=True):
+            assert_within(one, other)
+    else:
+        assert expected == found
+
+
+STRUCTS = [
+    (Where, component.Where),
+    (ComponentVerdict, component.Component),
+    (Evidence, component.Evidence),
+    (Comparison, component.Comparison),
+    (Timing, component.Timing),
+    (Donor, component.Donor),
+    (TransferVerdict, models_of_a_room.Transfer),
+    (Attempt, models_of_a_room.Attempt),
+    (RoomVerdict, Room),
+]
+
+
+@pytest.mark.parametrize(("struct", "model"), STRUCTS)
+def test_models_have_the_fields_of_the_join(struct: Any, model: Any) -> None:
+    assert set(struct.__struct_fields__) <= set(model.model_fields)
+
+
+def test_an_exonerated_room_says_what_that_does_not_cover(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    equal = ComponentVerdict(component="kv", verdict=Verdict.match)
+    said = told(equal, exonerated=True, not_covered=["kv: pages that decode already held"])
+    found = room_detail(row(said), Timeline([], [], truncated=False))
+    text = printed(found, monkeypatch, capsys)
+    assert "the transfer is exonerated: all that both pools have was compared in full" in text
+    assert "\nnot covered: kv: pages that decode already held\n" in text

@@ -65,14 +65,15 @@ def room_detail(row: RoomRow, timeline: Timeline, neighbours: Sequence[RoomRow] 
         attempts=said.get("attempts", []),
         workers=[one.Reporter(**_fields(reporter)) for reporter in timeline.reporters],
         join_delay_s=row.said.join_delay_s,
-        map=[_map(found) for found in page_maps(row.said, _k_of(timeline))],
+        map=[room_map(found) for found in page_maps(row.said, _k_of(timeline))],
         neighbours=[_neighbour(near, row) for near in neighbours],
         timeline=[_entry(record) for record in timeline.records],
         timeline_truncated=timeline.truncated,
     )
 
 
-def _map(found: PageMap) -> one.PageMap:
+def room_map(found: PageMap) -> one.PageMap:
+    """A map as the API shows it."""
     rows = [one.MapRow(layers=row.layers, runs=row.runs) for row in found.rows]
     return one.PageMap(**{**_fields(found), "rows": rows})
 
