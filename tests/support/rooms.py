@@ -7,7 +7,7 @@ mismatch rests on bytes and not on numbers made up to agree.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -16,6 +16,7 @@ from pd_tracer_hooks.digest.definition import (
     bucket_edges,
     cell_sum,
     head_pages,
+    order_free_digest,
     page_digest,
     row_sum,
     tail_pages,
@@ -25,6 +26,7 @@ from pd_tracer_hooks.u64s import U64s
 from pd_tracer_hooks.wire import (
     ComponentDigest,
     Coverage,
+    Detail,
     Event,
     EventKind,
     Manifest,
@@ -33,7 +35,7 @@ from pd_tracer_hooks.wire import (
     Side,
     Stage,
 )
-from tracer.join.model import Entry, Policy, WorkerRef
+from tracer.join.model import AnyEntry, Entry, Policy, WorkerRef
 
 Cell = tuple[int, int]
 Run = tuple[int, int]
@@ -51,9 +53,33 @@ POLICY = Policy(send_deadline_s=180.0, open_deadline_s=600.0)
 PAGE_LAYOUT = PageLayout.plain(rows=4, row_bytes=8)
 
 
+#: Has a meaning of its own. Any other name stands for a prompt's bytes, which differ page by page.
+ZEROS = "zeros"
+
+
+def page_bytes(layer: int, page: int, content: str) -> bytes:
+    """What a page holds.
+
+    ``zeros``: zeros. ``reversed X``: the words of X in reverse. ``half X``: zeros from the middle on.
+    ``X@7``: what X has in page 7.
+    """
+    if content == ZEROS:
+        return bytes(PAGE_LAYOUT.page_bytes)
+    how, _, rest = content.partition(" ")
+    if how == "reversed":
+        data = page_bytes(layer, page, rest)
+        return b"".join(data[i : i + 8] for i in reversed(range(0, len(data), 8)))
+    if how == "half":
+        data = page_bytes(layer, page, rest)
+        return data[: len(data) // 2] + bytes(len(data) - len(data) // 2)
+    name, _, other = content.partition("@")
+    text = f"{name}:{layer}:{other or page}"
+    return text.encode().ljust(PAGE_LAYOUT.page_bytes, b".")
+
+
 @lru_cache(maxsize=65536)
 def _page(layer: int, page: int, content: str, flipped: bool) -> int:
-    data = bytearray(f"{content}:{layer}:{page}".encode().ljust(PAGE_LAYOUT.page_bytes, b"."))
+    data = bytearray(page_bytes(layer, page, content))
     if flipped:
         data[-1] ^= 1
     return page_digest(bytes(data))
@@ -92,9 +118,14 @@ class Component:
         layers: Sequence[int] | None = None,
         damage: Collection[Cell] = (),
         content: str | None = None,
+        holds: Mapping[Cell, str] | None = None,
         **other: Any,
     ) -> ComponentDigest:
-        """What one look at ``runs`` (default: all pages) of ``layers`` (default: all) reports."""
+        """What one look at ``runs`` (default: all pages) of ``layers`` (default: all) reports.
+
+        ``holds``: what single cells hold, if it is not ``content``.
+        """
+        held = holds or {}
         layers = list(self.layers if layers is None else layers)
         runs = [(0, self.pages)] if runs is None else list(runs)
         what = self.content if content is None else content
@@ -103,10 +134,12 @@ class Component:
         full = self.coverage is Coverage.full
         if not full:
             seen = [page for page in seen if page in head or page in tail]
-        digests = {(la, p): _page(la, p, what, (la, p) in damage) for la in layers for p in seen}
+        digests = {
+            (la, p): _page(la, p, held.get((la, p), what), (la, p) in damage) for la in layers for p in seen
+        }
         regions: list[Collection[int]] = [head, tail, range(self.pages) if full else ()]
 
-        def cells(pages: Collection[int]) -> list[tuple[int, int, int]]:
+        def inside(pages: Collection[int]) -> list[tuple[int, int, int]]:
             return [(la, p, d) for (la, p), d in digests.items() if p in pages]
 
         def rows(layer: int, pages: Collection[int]) -> int:
@@ -123,14 +156,41 @@ class Component:
             "layers": layers,
             "runs": _runs(seen),
             "last": self.pages == 0 or self.pages - 1 in seen,
-            "sums": U64s.of(cell_sum(cells(region)) for region in regions),
-            "cells": [len(cells(region)) for region in regions],
-            "buckets": U64s.of(cell_sum(cells(b)) for b in buckets) if full and self.buckets else U64s(),
+            "sums": U64s.of(cell_sum(inside(region)) for region in regions),
+            "cells": [len(inside(region)) for region in regions],
+            "buckets": U64s.of(cell_sum(inside(b)) for b in buckets) if full and self.buckets else U64s(),
             "layer_sums": U64s.of(rows(la, region) for la in layers for region in regions)
             if self.layer_sums
             else U64s(),
         }
         return ComponentDigest(**{**values, **other})
+
+    def detail(
+        self,
+        stage: Stage,
+        runs: Sequence[Run] | None = None,
+        damage: Collection[Cell] = (),
+        content: str | None = None,
+        holds: Mapping[Cell, str] | None = None,
+        *,
+        order_free: bool = False,
+        **other: Any,
+    ) -> dict[str, Any]:
+        """The fields of a :class:`Detail` of what :meth:`part` reports of the same arguments."""
+        part = self.part(runs, None, damage, content, holds)
+        held = holds or {}
+        what = self.content if content is None else content
+        seen = [(la, p) for la in part.layers for first, n in part.runs for p in range(first, first + n)]
+        words = [page_bytes(la, p, held.get((la, p), what)) for la, p in seen]
+        return {
+            "stage": stage,
+            "component": self.name,
+            "layers": part.layers,
+            "runs": part.runs,
+            "digests": U64s.of(_page(la, p, held.get((la, p), what), (la, p) in damage) for la, p in seen),
+            "order_free": U64s.of(order_free_digest(data) for data in words) if order_free else U64s(),
+            **other,
+        }
 
     def in_manifest(self, *, moved: bool = True, layers: Iterable[int] | None = None) -> ManifestComponent:
         """What a worker's manifest says of it."""
@@ -163,7 +223,7 @@ class RoomBuilder:
 
     room: str = "4711"
     now: float = 1000.0
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[AnyEntry] = field(default_factory=list)
     manifests: dict[tuple[str, str], Manifest] = field(default_factory=dict)
     _seq: Counter[tuple[str, str]] = field(default_factory=Counter)
 
@@ -214,7 +274,18 @@ class RoomBuilder:
         """Decode's ``opened``."""
         return self.event(EventKind.opened, worker, keys, **other)
 
-    def add(self, worker: WorkerRef, record: Observation | Event) -> RoomBuilder:
+    def detail(
+        self, worker: WorkerRef, fields: Mapping[str, Any], keys: Sequence[str] = (KEY,), **other: Any
+    ) -> RoomBuilder:
+        """Page digests that were asked for; ``fields`` are :meth:`Component.detail`'s."""
+        record = Detail(
+            room=self.room,
+            keys=list(keys),
+            **{"seq": self._next(worker), "at": self.now, **fields, **other},
+        )
+        return self.add(worker, record)
+
+    def add(self, worker: WorkerRef, record: Observation | Event | Detail) -> RoomBuilder:
         """Any record, received now."""
         self.entries.append(Entry(worker, self.now, record))
         self.now += 1.0

@@ -1,6 +1,7 @@
 """Faults that users of real engines met, as both sides would report them, and what is said of each.
 
-``send`` and ``receive`` alone tell that the bytes differ and where; why they do is left unexplained.
+``send`` and ``receive`` alone tell that the bytes differ and where; why they do is left unexplained here, and
+told in test_join_causes_faults.py.
 """
 
 from __future__ import annotations
@@ -53,7 +54,8 @@ FAULTS: list[tuple[str, Build, Verdict, str]] = [
         "F2: only the last chunk was complete",
         lambda r: _chunked(r, *range(12)),
         Verdict.mismatch,
-        "kv: head and body differ in layers 0-2, pages 0-11 of 16",
+        "kv: head and body differ in layers 0-2, pages 0-11 of 16; "
+        "a run from the first page on, on the edge of prefill's chunks at page 12",
     ),
     (
         "F3: zeros from an offset on",
@@ -140,13 +142,13 @@ FAULTS: list[tuple[str, Build, Verdict, str]] = [
         "kv: equal in full (16 pages x 3 layers)",
     ),
     (
-        "F12: the source was overwritten while it was read",
-        lambda r: _chunked(r, 3).look(Stage.release, CHUNKED.part(damage=_all_layers(3)), worker=P0),
+        "F12: the source was overwritten while it was read, and nobody looked at release",
+        lambda r: _chunked(r, 3),
         Verdict.mismatch,
         "kv: body differs in layers 0-2, page 3 of 16",
     ),
     (
-        "F13: damaged while the request waited: what arrived was right",
+        "F13: damaged while the request waited, in pages that may have been another's by then",
         lambda r: _chunked(r).look(Stage.admit, CHUNKED.part(damage=_all_layers(3)), worker=D0),
         Verdict.match,
         "kv: equal in full (16 pages x 3 layers)",
@@ -179,7 +181,8 @@ FAULTS: list[tuple[str, Build, Verdict, str]] = [
         "F18: a prefix was sent before it was computed",
         lambda r: _chunked(r, 0, 1, 2, 3),
         Verdict.mismatch,
-        "kv: head and body differ in layers 0-2, pages 0-3 of 16",
+        "kv: head and body differ in layers 0-2, pages 0-3 of 16; "
+        "a run from the first page on, on the edge of prefill's chunks at page 4",
     ),
 ]
 

@@ -418,14 +418,18 @@ def test_doubt_about_ownership_is_noted_where_it_matters() -> None:
     assert component(judged(equal)).notes == []
 
 
+@pytest.mark.parametrize("owned", [Owned.no, Owned.unknown])
 @pytest.mark.parametrize("stage", [Stage.allocate, Stage.recheck, Stage.admit])
-def test_other_stages_are_carried_and_not_compared(stage: Stage) -> None:
+def test_other_stages_make_no_mismatch_of_pages_that_may_be_anothers(stage: Stage, owned: Owned) -> None:
     room = RoomBuilder().opened().send(KV.part()).receive(KV.part())
     before = judged(room)
-    room.look(stage, KV.part(content="something else"), worker=D0)
-    room.look(Stage.release, KV.part(content="something else"), worker=P0)
+    room.look(stage, KV.part(content="something else", owned=owned), worker=D0)
+    room.look(Stage.release, KV.part(content="something else", owned=owned), worker=P0)
     room.receive(KV.part(content="a second look"), look=1)
-    assert judged(room).components == before.components
+    (said,) = judged(room).components
+    assert said.notes or stage is Stage.allocate
+    assert said.verdict is Verdict.match
+    assert (said.cause, said.reason, said.also_equal) == (None, before.components[0].reason, [])
 
 
 def test_components_of_a_room_are_the_worst_of_its_transfers() -> None:

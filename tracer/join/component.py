@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from pd_tracer_hooks.wire import Coverage
 from tracer.join import intervals
-from tracer.join.causes import Evidence, cause_of
-from tracer.join.compare import common_coverage, describe, differing_regions, finals, locate
+from tracer.join.compare import common_coverage, differing_regions, finals
 from tracer.join.counts import count_difference, heads_compared
 from tracer.join.expected import layers_held
+from tracer.join.explained import explain
 from tracer.join.finding import Finding
 from tracer.join.model import ComponentVerdict, SideExtent, Verdict
 from tracer.join.parts import SideSum
@@ -125,37 +126,26 @@ def _other_layers(prefill: SideSum, decode: SideSum, scene: Scene) -> Finding:
 
 def _compared(name: str, prefill: SideSum, decode: SideSum, scene: Scene) -> ComponentVerdict:
     coverage = common_coverage(prefill, decode)
-    regions = differing_regions(prefill, decode, coverage)
-    if not regions:
-        ours = _extent(prefill)
-        same = prefill.coverage is decode.coverage and prefill.signatures == decode.signatures
-        return ComponentVerdict(
-            component=name,
-            verdict=Verdict.match,
-            reason=equal_text(prefill.pages, prefill.k, len(prefill.layers), coverage),
-            coverage=coverage,
-            layers=prefill.layers,
-            layers_of=layers_held(name, scene.prefill_manifest, scene.decode_manifest),
-            prefill=ours,
-            decode=ours if same else _extent(decode),
-        )
-    where = locate(prefill, decode, regions, coverage)
-    evidence = Evidence(name, prefill, decode, where, scene.prefill_entries, scene.decode_entries)
-    unsure = [side.who for side in (prefill, decode) if side.ownership_unknown]
-    note = f"{join_words(unsure)} could not tell whether the pages still belonged to the room"
-    return ComponentVerdict(
+    ours = _extent(prefill)
+    same = prefill.sums == decode.sums and prefill.coverage is decode.coverage
+    if_equal = ComponentVerdict(
         component=name,
-        verdict=Verdict.mismatch,
-        cause=cause_of(evidence),
-        reason=describe(where, prefill.pages, prefill.k),
+        verdict=Verdict.match,
+        reason=equal_text(prefill.pages, prefill.k, len(prefill.layers), coverage),
         coverage=coverage,
         layers=prefill.layers,
         layers_of=layers_held(name, scene.prefill_manifest, scene.decode_manifest),
-        prefill=_extent(prefill),
-        decode=_extent(decode),
-        where=where,
-        notes=[note] if unsure else [],
+        prefill=ours,
+        decode=ours if same else _extent(decode),
     )
+    if not differing_regions(prefill, decode, coverage) and name not in scene.beside:
+        return if_equal
+    said = explain(if_equal, scene)
+    unsure = [side.who for side in (prefill, decode) if side.ownership_unknown]
+    if said.verdict is Verdict.match or not unsure:
+        return said
+    note = f"{join_words(unsure)} could not tell whether the pages still belonged to the room"
+    return replace(said, notes=[*said.notes, note])
 
 
 def equal_text(pages: int, k: int, layers: int, coverage: Coverage) -> str:

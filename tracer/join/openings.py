@@ -49,6 +49,9 @@ class _Worker:
             opens = isinstance(record, Event) and record.kind is EventKind.opened
             for key in dict.fromkeys(record.keys) or ("",):
                 found = [] if opens else self._find(entry, key)
+                if found and _is_allocate(record) and found[0].ended_by is not None:
+                    early.append((entry, moment, key))  # of pages that are handed out again
+                    continue
                 if not found and not opens:
                     if not key and isinstance(record, Event):
                         self.homeless.append(entry)
@@ -59,7 +62,8 @@ class _Worker:
                 for opening in found or [self._open(entry, moment, key)]:
                     opening.entries.append(entry)
         for entry, moment, key in early:
-            later = [o for o in self._by_key.get(key, ()) if o.boot == entry.worker.boot]
+            same_life = [o for o in self._by_key.get(key, ()) if o.boot == entry.worker.boot]
+            later = [o for o in same_life if o.moment[3] > entry.record.seq] or same_life
             opening = later[0] if later else self._open(entry, moment, key)
             opening.entries.append(entry)
 
@@ -118,11 +122,15 @@ def _latest(openings: Sequence[Opening], entry: Entry) -> Opening | None:
     return found
 
 
+def _is_allocate(record: Observation | Event) -> bool:
+    return isinstance(record, Observation) and record.stage is Stage.allocate
+
+
 def _stands_for_opened(record: Observation | Event) -> bool:
     """Whether a record shows that a transfer was opened, although its ``opened`` is not here."""
     if isinstance(record, Event):
         return record.kind not in (EventKind.freed, EventKind.started, EventKind.checked)
-    return record.stage is not Stage.allocate
+    return not _is_allocate(record)
 
 
 def _group(openings: Iterable[Opening]) -> list[Draft]:

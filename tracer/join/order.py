@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from pd_tracer_hooks.wire import Event, encode
-from tracer.join.model import Entry
+from pd_tracer_hooks.wire import Detail, Event, encode
+from tracer.join.model import AnyEntry, Entry
 
 #: (arrival, worker, boot, seq): a total order of openings and of sends.
 Moment = tuple[float, str, str, int]
@@ -17,9 +17,9 @@ Moment = tuple[float, str, str, int]
 Identity = tuple[str, str, int, str, int]
 
 
-def canonical(entries: Iterable[Entry]) -> list[Entry]:
+def canonical(entries: Iterable[AnyEntry]) -> list[AnyEntry]:
     """``entries`` by arrival, each record once. Of two with one identity the first to arrive stays."""
-    kept: dict[Identity, Entry] = {}
+    kept: dict[Identity, AnyEntry] = {}
     for entry in entries:
         identity = _identity(entry)
         other = kept.get(identity)
@@ -28,14 +28,16 @@ def canonical(entries: Iterable[Entry]) -> list[Entry]:
     return [kept[identity] for identity in sorted(kept, key=lambda i: (kept[i].received, i))]
 
 
-def _identity(entry: Entry) -> Identity:
+def _identity(entry: AnyEntry) -> Identity:
     record, worker = entry.record, entry.worker
     if isinstance(record, Event):
         return worker.id, worker.boot, record.seq, record.kind.value, -1
+    if isinstance(record, Detail):
+        return worker.id, worker.boot, record.seq, f"detail:{record.component}", record.look
     return worker.id, worker.boot, record.seq, record.stage.value, record.look
 
 
-def _before(one: Entry, other: Entry) -> bool:
+def _before(one: AnyEntry, other: AnyEntry) -> bool:
     if one.received != other.received:
         return one.received < other.received
     return encode(one.record) < encode(other.record)

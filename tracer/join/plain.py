@@ -49,6 +49,8 @@ from tracer.join.wording import workers_text
 #: Head and tail: what is compared at coverage ``ends``.
 _ENDS_BYTES = 16
 _NOTHING = SideExtent()
+#: Records of a plain room, at most.
+MAX_ENTRIES = 3
 
 
 class _Looks(Struct, gc=False):
@@ -84,7 +86,7 @@ def judge_plain(
 
 
 def _looks(entries: Sequence[Entry]) -> _Looks | None:
-    if len(entries) > 3:
+    if len(entries) > MAX_ENTRIES:
         return None
     looks = _Looks()
     keys: list[str] | None = None

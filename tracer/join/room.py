@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import TypeGuard
 
-from pd_tracer_hooks.wire import Stage
+from pd_tracer_hooks.wire import Detail, Stage
 from tracer.join.attempts import split
 from tracer.join.model import (
+    AnyEntry,
     Attempt,
     ComponentVerdict,
+    Donors,
     Entry,
     Manifests,
     Policy,
@@ -18,36 +21,77 @@ from tracer.join.model import (
     Verdict,
 )
 from tracer.join.patience import latest
-from tracer.join.plain import judge_plain
+from tracer.join.plain import MAX_ENTRIES, judge_plain
+from tracer.join.scene import NO_DONORS
 from tracer.join.transfer import JudgedTransfer, judge_transfer
 from tracer.join.transfers import Draft
 from tracer.join.wording import join_words, sentences
 from tracer.join.worst import severity, worst
 
+#: Page digests that come when the observations they belong to are here no more.
+_NO_LOOKS = "page digests came, and the observations that they belong to are not here"
+_DIGESTS_ALONE = RoomVerdict(
+    verdict=Verdict.dropped,
+    reason=_NO_LOOKS,
+    settled=True,
+    attempts=[
+        Attempt(
+            number=1,
+            verdict=Verdict.dropped,
+            reason=_NO_LOOKS,
+            transfers=[TransferVerdict(key="", verdict=Verdict.dropped, reason=_NO_LOOKS)],
+        )
+    ],
+)
+
 #: Verdicts of earlier attempts that a reason need not mention.
 _UNREMARKABLE = frozenset({Verdict.match, Verdict.nothing_transferred, Verdict.sampled_out, Verdict.pending})
 
 
-def judge(entries: Sequence[Entry], manifests: Manifests, policy: Policy, now: float) -> RoomVerdict:
+def judge(
+    entries: Sequence[AnyEntry],
+    manifests: Manifests,
+    policy: Policy,
+    now: float,
+    donors: Donors = NO_DONORS,
+) -> RoomVerdict:
     """Say what is known of a room. Pure: the same entries, in whatever order, give the same verdict.
 
     ``entries`` are all records of one room of one deployment, ``manifests`` those of its workers as far as
-    they are known. ``now`` and ``Entry.received`` are seconds by the collector's clock. Judging again with
-    more entries, or after ``deadline``, revises the verdict. Raises ``ValueError`` without entries.
+    they are known; ``donors`` are other rooms whose bytes may be in this one's pages. ``now`` and
+    ``Entry.received`` are seconds by the collector's clock. Judging again with more entries, or after
+    ``deadline``, revises the verdict. Raises ``ValueError`` without entries.
     """
-    plain = judge_plain(entries, manifests, policy, now)
-    return plain if plain is not None else judge_generally(entries, manifests, policy, now)
+    if _few(entries):
+        plain = judge_plain(entries, manifests, policy, now)
+        if plain is not None:
+            return plain
+    return judge_generally(entries, manifests, policy, now, donors)
+
+
+def _few(entries: Sequence[AnyEntry]) -> TypeGuard[Sequence[Entry]]:
+    """Whether there are so few entries that the room may be plain, and no page digests among them."""
+    return len(entries) <= MAX_ENTRIES and not any(type(entry.record) is Detail for entry in entries)
 
 
 def judge_generally(
-    entries: Sequence[Entry], manifests: Manifests, policy: Policy, now: float
+    entries: Sequence[AnyEntry],
+    manifests: Manifests,
+    policy: Policy,
+    now: float,
+    donors: Donors = NO_DONORS,
 ) -> RoomVerdict:
     """:func:`judge` without its short way for plain rooms: what that is held against."""
     drafts = split(entries)
     if not drafts:
+        if entries:
+            return _DIGESTS_ALONE
         raise ValueError("entries is empty: a room has a verdict from its first record on")
     judged = [
-        [judge_transfer(draft.transfers[key], manifests, policy, now) for key in sorted(draft.transfers)]
+        [
+            judge_transfer(draft.transfers[key], manifests, policy, now, donors)
+            for key in sorted(draft.transfers)
+        ]
         for draft in drafts
     ]
     attempts = [

@@ -6,15 +6,17 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from pd_tracer_hooks.wire import Event, EventKind, Side, Stage
+from pd_tracer_hooks.wire import Event, EventKind, Observation, Side, Stage
 from tracer.join.expected import SideManifest
-from tracer.join.model import Entry, Manifests, Policy
+from tracer.join.model import AnyEntry, Donor, Donors, Entry, Manifests, Policy
 from tracer.join.order import by_worker
 from tracer.join.parts import SideSum, add_up, gather
 from tracer.join.patience import Patience, patience
 from tracer.join.told import Told, told_by
-from tracer.join.transfers import Transfer, is_look
+from tracer.join.transfers import Transfer, is_beside, is_look
 from tracer.join.wording import workers_text
+
+NO_DONORS: Donors = {}
 
 
 class Scene(Struct, frozen=True):
@@ -39,6 +41,12 @@ class Scene(Struct, frozen=True):
     agreed: bool
     #: Prefill workers that retracted the request and sent it again.
     sent_again: list[str]
+    #: Page digests that may belong to the looks of this transfer.
+    details: Sequence[AnyEntry]
+    #: Rooms whose bytes may be in a component's pages, by component.
+    donors: Mapping[str, Sequence[Donor]]
+    #: Components that were looked at beside their first send and receive.
+    beside: frozenset[str]
 
     @property
     def prefill_who(self) -> str:
@@ -56,7 +64,9 @@ class Scene(Struct, frozen=True):
         return sorted(name for name, side_sum in sums.items() if side_sum.complete)
 
 
-def scene_of(transfer: Transfer, manifests: Manifests, policy: Policy, now: float) -> Scene:
+def scene_of(
+    transfer: Transfer, manifests: Manifests, policy: Policy, now: float, donors: Donors = NO_DONORS
+) -> Scene:
     """Add up a transfer's parts and gather what else is known of it."""
     prefill_entries, decode_entries = transfer.prefill, transfer.decode
     sends, sent_again = _standing_sends(prefill_entries)
@@ -80,6 +90,19 @@ def scene_of(transfer: Transfer, manifests: Manifests, policy: Policy, now: floa
         received=bool(decode) and all(side.complete for side in decode.values()),
         agreed=_agreed(prefill, decode),
         sent_again=sent_again,
+        details=transfer.details,
+        donors={name: found for (key, name), found in donors.items() if key == transfer.key},
+        beside=_beside(prefill_entries, decode_entries),
+    )
+
+
+def _beside(*sides: Sequence[Entry]) -> frozenset[str]:
+    return frozenset(
+        component.name
+        for entries in sides
+        for entry in entries
+        if is_beside(entry) and isinstance(entry.record, Observation)
+        for component in entry.record.components
     )
 
 

@@ -8,9 +8,9 @@ from msgspec import Struct
 
 from tracer.join.component import Judged, doubtful, judge_component
 from tracer.join.expected import expected_names
-from tracer.join.model import ComponentVerdict, Manifests, Policy, TransferVerdict, Verdict
+from tracer.join.model import ComponentVerdict, Donors, Manifests, Policy, TransferVerdict, Verdict
 from tracer.join.parts import gather
-from tracer.join.scene import Scene, scene_of
+from tracer.join.scene import NO_DONORS, Scene, scene_of
 from tracer.join.told import excuse
 from tracer.join.transfers import Transfer
 from tracer.join.unfinished import unfinished
@@ -25,9 +25,11 @@ class JudgedTransfer(Struct, frozen=True):
     deadline: float | None
 
 
-def judge_transfer(transfer: Transfer, manifests: Manifests, policy: Policy, now: float) -> JudgedTransfer:
+def judge_transfer(
+    transfer: Transfer, manifests: Manifests, policy: Policy, now: float, donors: Donors = NO_DONORS
+) -> JudgedTransfer:
     """Judge one transfer by what belongs to it. ``now`` is the collector's clock."""
-    scene = scene_of(transfer, manifests, policy, now)
+    scene = scene_of(transfer, manifests, policy, now, donors)
     known = {*scene.prefill, *scene.decode}
     names = sorted(known | expected_names(scene.prefill_manifest, scene.decode_manifest))
     if transfer.doubt:

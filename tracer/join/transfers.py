@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from pd_tracer_hooks.wire import Event, EventKind, Observation, Stage
-from tracer.join.model import Entry
+from tracer.join.model import AnyEntry, Entry
 from tracer.join.order import Moment
 
 #: Decode records after which the worker no longer waits for the transfer.
@@ -25,6 +25,14 @@ def is_look(entry: Entry, stage: Stage) -> bool:
     """Whether the entry is the first look at ``stage``: the only one that is compared."""
     record = entry.record
     return isinstance(record, Observation) and record.stage is stage and record.look == 0
+
+
+def is_beside(entry: Entry) -> bool:
+    """Whether an entry is an observation other than the first ``send`` or ``receive``."""
+    record = entry.record
+    return isinstance(record, Observation) and (
+        record.look > 0 or record.stage not in (Stage.send, Stage.receive)
+    )
 
 
 def ends(entry: Entry) -> bool:
@@ -67,6 +75,8 @@ class Transfer:
     key: str
     openings: list[Opening] = field(default_factory=list)
     prefill: list[Entry] = field(default_factory=list)
+    #: Page digests of this side's or that side's looks, here or at another transfer with the same key.
+    details: list[AnyEntry] = field(default_factory=list)
     #: Sends that may belong here or to another transfer of the room.
     unplaced: list[Entry] = field(default_factory=list)
     #: The transfers, this one among them, that the unplaced sends may belong to.

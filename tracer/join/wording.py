@@ -58,3 +58,8 @@ def sentences(several: Iterable[str]) -> str:
     if len(said) > _SHOWN:
         said = [*said[:_SHOWN], f"and {len(said) - _SHOWN} more"]
     return "; ".join(said)
+
+
+def time_text(seconds: float) -> str:
+    """A measured time: ``1.8 ms``, ``2.35 s``."""
+    return f"{seconds:.3g} s" if abs(seconds) >= 1 else f"{seconds * 1000:.3g} ms"

@@ -1,0 +1,89 @@
+"""Page digests that were asked for, held against the sums of the observation they are said to be behind.
+
+A detail names its stage and look, which a room that is used again has more than once. So it is believed only
+for the part whose sums its digests fold to; no other detail of the room can do that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+
+from pd_tracer_hooks.digest.backend import PageDigests
+from pd_tracer_hooks.digest.fold import Folded, fold
+from pd_tracer_hooks.runs import expand
+from pd_tracer_hooks.u64s import U64s
+from pd_tracer_hooks.wire import ComponentDigest, Coverage, Detail
+from tracer.join import intervals
+from tracer.join.parts import Part
+
+#: (global layer id, page ordinal).
+Cell = tuple[int, int]
+
+
+class CellMap(Struct, frozen=True):
+    """Page digests of one look, and order-free sums where the workers had them, by cell."""
+
+    digests: dict[Cell, int]
+    order_free: dict[Cell, int]
+    #: Details that were said to belong here and fold to none of the look's sums.
+    strange: int = 0
+
+
+NO_CELLS = CellMap({}, {})
+
+
+def cell_map(parts: Sequence[Part], details: Iterable[tuple[str, Detail]]) -> CellMap:
+    """The cells of a look's ``parts`` that ``details`` (worker id, detail) know."""
+    digests: dict[Cell, int] = {}
+    order_free: dict[Cell, int] = {}
+    strange = 0
+    for worker, detail in details:
+        if detail.gone:
+            continue
+        if not any(part.worker == worker and _is_behind(detail, part.digest) for part in parts):
+            strange += 1
+            continue
+        digests.update(_by_cell(detail, detail.digests))
+        if len(detail.order_free) == len(detail.digests):
+            order_free.update(_by_cell(detail, detail.order_free))
+    return CellMap(digests, order_free, strange) if digests or strange else NO_CELLS
+
+
+def folded(
+    data: bytes,
+    layers: Sequence[int],
+    ordinals: Sequence[int],
+    like: ComponentDigest,
+    *,
+    layer_sums: bool = False,
+) -> Folded | None:
+    """Sum page digests as ``like`` was summed; None if they cannot be."""
+    try:
+        return fold(
+            PageDigests(tuple(layers), len(ordinals), data, 0.0, 0.0),
+            ordinals=ordinals,
+            total_pages=like.pages,
+            k=like.k,
+            full=like.coverage is Coverage.full,
+            layer_sums=layer_sums,
+        )
+    except ValueError:
+        return None
+
+
+def _is_behind(detail: Detail, part: ComponentDigest) -> bool:
+    if sorted(detail.layers) != sorted(part.layers):
+        return False
+    if intervals.from_runs(detail.runs) != intervals.from_runs(part.runs):
+        return False
+    if len(detail.digests) != 8 * len(detail.layers) * intervals.size(intervals.from_runs(part.runs)):
+        return False
+    found = folded(bytes(detail.digests), detail.layers, expand(detail.runs), part)
+    return found is not None and found.sums == part.sums
+
+
+def _by_cell(detail: Detail, values: U64s) -> Iterable[tuple[Cell, int]]:
+    cells = ((layer, page) for layer in detail.layers for page in expand(detail.runs))
+    return zip(cells, values.values(), strict=True)
