@@ -15,7 +15,7 @@ from typing import Self
 import msgspec
 from msgspec import Struct
 
-from tracer.demo.messages import Finished, FromWorker, Trouble
+from tracer.demo.messages import Finished, FromWorker, Idle, Trouble
 
 _decoder = msgspec.json.Decoder(FromWorker)
 
@@ -124,8 +124,10 @@ class Children:
                     pipe.close()
 
 
-def messages(children: Sequence[Child], deadline: float) -> Iterator[tuple[Child, FromWorker]]:
-    """What ``children`` say, as it comes, until the caller has heard enough or each has :class:`Finished`.
+def messages(
+    children: Sequence[Child], deadline: float, until: type[Idle | Finished] = Finished
+) -> Iterator[tuple[Child, FromWorker]]:
+    """What ``children`` say, as it comes, until the caller has heard enough or each has said ``until``.
 
     Raises :class:`ChildError` when one ends before that or is in trouble, ``TimeoutError`` when
     ``deadline`` (by the monotonic clock) has passed.
@@ -143,6 +145,6 @@ def messages(children: Sequence[Child], deadline: float) -> Iterator[tuple[Child
                 for message in key.data.read():
                     if isinstance(message, Trouble):
                         raise key.data.failure(f"is in trouble: {message.text}")
-                    if isinstance(message, Finished):
+                    if isinstance(message, until):
                         selector.unregister(key.fileobj)
                     yield key.data, message

@@ -33,7 +33,7 @@ from tracer.demo.handshake import (
     part_decoder,
 )
 from tracer.demo.instrument import Chunk, Instrument, RoomRef
-from tracer.demo.messages import Closed, Finished, Injected, Peers, Ready, WorkerConfig
+from tracer.demo.messages import Closed, End, Finished, Idle, Injected, Peers, Ready, WorkerConfig
 from tracer.demo.plan import Fault, PlannedRoom
 from tracer.demo.pools import addresses, make_pools, tensors, write_next_row, zero_pages
 from tracer.demo.process import Pipes
@@ -120,6 +120,8 @@ class Decode:
             self._step()
         for channel in self._channels:
             channel.send(Bye())
+        self._pipes.say(Idle())
+        self._pipes.hear(End)
         delivered, drops = self._instrument.stop(self._config.flush_s)
         return Finished(
             pid=os.getpid(),

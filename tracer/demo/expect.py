@@ -13,7 +13,7 @@ from tracer.demo.collector import RoomAnswer
 from tracer.demo.faults import Aim
 from tracer.demo.geometry import INDEX_K, KV, Geometry, shape_of
 from tracer.demo.plan import HARMLESS, Fault, PlannedRoom, Stages
-from tracer.demo.told import told_of
+from tracer.demo.told import told_at_best, told_of
 from tracer.join.model import ComponentVerdict, Verdict
 
 
@@ -63,8 +63,6 @@ _ROOM_VERDICTS = {
     Fault.aborted_in_flight: Verdict.aborted,
     Fault.room_twice_keyless: Verdict.ambiguous,
 }
-#: What these do can be seen only by stages that a first installation does not observe.
-_SEEN_LATER = (Fault.overwritten, Fault.sent_early)
 
 
 def expect(room: PlannedRoom, hit: Aim | None, geometry: Geometry, stages: Stages = "all") -> Expected:
@@ -74,7 +72,8 @@ def expect(room: PlannedRoom, hit: Aim | None, geometry: Geometry, stages: Stage
         name: ExpectedComponent(verdict=Verdict.match, layers=geometry.layer_ids(name))
         for name in (KV, INDEX_K)
     }
-    if hit is None or (hit.fault in _SEEN_LATER and stages == "minimal"):
+    best = None if hit is None else told_at_best(room, hit, geometry, stages)
+    if hit is None or (best is not None and best.verdict is Verdict.match):
         attempts = 2 if room.fault in HARMLESS else 1
         return Expected(verdict=Verdict.match, components=intact, attempts=attempts)
     if hit.fault in _ROOM_VERDICTS:
@@ -161,10 +160,10 @@ def judge(
     expected = expect(room, hit, geometry, stages)
     problems = compare(expected, answer)
     made = hit is not None or room.fault in (None, *HARMLESS)
-    cause = "" if answer is None or answer.cause is None else answer.cause.value
-    told = told_of(hit.fault, stages, cause) if hit is not None and cause else ""
+    cause = None if answer is None else answer.cause
+    told = told_of(room, hit, geometry, stages, cause) if hit is not None and cause is not None else ""
     if told == "wrong":
-        problems.append(f"cause {cause}, which is not what was done")
+        problems.append(f"cause {cause and cause.value}, which is not what was done")
     if not made:
         problems = ["the fault was planned and not made", *problems]
     return Outcome(
@@ -178,6 +177,6 @@ def judge(
         found=made and answer is not None and answer.verdict is expected.verdict,
         located=not problems,
         problems=problems,
-        cause=cause,
+        cause="" if cause is None else cause.value,
         told=told,
     )

@@ -64,6 +64,14 @@ class Injected(Struct, frozen=True, kw_only=True, tag=True):
     aim: Aim
 
 
+class Idle(Struct, frozen=True, kw_only=True, tag=True):
+    """All rooms are over. The worker stays, to answer what the collector asks, until it is told to end."""
+
+
+class End(Struct, frozen=True, kw_only=True):
+    """A worker's last line: deliver what there is, and end."""
+
+
 class Finished(Struct, frozen=True, kw_only=True, tag=True):
     """The last words of a worker. ``bytes_moved`` is NIXL's own count of what this process wrote."""
 
@@ -83,4 +91,4 @@ class Trouble(Struct, frozen=True, kw_only=True, tag=True):
     text: str
 
 
-FromWorker = Ready | Closed | Injected | Finished | Trouble
+FromWorker = Ready | Closed | Injected | Idle | Finished | Trouble

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tracer.demo.plan import KINDS, Fault
-from tracer.demo.told import CAUSES, UNEXPLAINED
+from tracer.demo.told import CAUSES
+from tracer.join.model import Cause
 
 #: The numbers under which these kinds of fault are known in this project's tests.
 NUMBERS: dict[str, tuple[Fault, ...]] = {
@@ -31,12 +32,16 @@ def faults_named(name: str) -> tuple[Fault, ...]:
     for fault in KINDS:
         if fault.value == name:
             return (fault,)
+    if name == Cause.unexplained.value:
+        return ()
     return NUMBERS.get(name.upper()) or tuple(
-        fault for fault, causes in CAUSES.items() if causes[0] == name != UNEXPLAINED
+        fault for fault, cause in CAUSES.items() if cause.value == name and fault in KINDS
     )
 
 
 def names() -> list[str]:
     """All names, for a person to choose from."""
-    causes = dict.fromkeys(causes[0] for causes in CAUSES.values() if causes[0] != UNEXPLAINED)
+    causes = [
+        cause.value for fault, cause in CAUSES.items() if fault in KINDS and cause is not Cause.unexplained
+    ]
     return list(dict.fromkeys([*(fault.value for fault in KINDS), *causes]))

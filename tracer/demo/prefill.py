@@ -24,7 +24,7 @@ from tracer.demo.faults import Aim, aim
 from tracer.demo.geometry import INDEX_K, KV, LAYOUTS, MLA_KV, Shape, shape_of
 from tracer.demo.handshake import Aborted, Bye, Channel, Drained, Hello, Looked, Message, Open, Signal
 from tracer.demo.instrument import Chunk, Instrument, RoomRef
-from tracer.demo.messages import Finished, Injected, Ready, WorkerConfig
+from tracer.demo.messages import End, Finished, Idle, Injected, Ready, WorkerConfig
 from tracer.demo.plan import Fault, PlannedRoom
 from tracer.demo.pools import addresses, compute_rows, make_pools, page_view, tag_rows, tensors
 from tracer.demo.process import Pipes
@@ -108,6 +108,8 @@ class Prefill:
         self._instrument.start()
         while not (self._bye and not self._active and not self._waiting):
             self._step()
+        self._pipes.say(Idle())
+        self._pipes.hear(End)
         delivered, drops = self._instrument.stop(self._config.flush_s)
         return Finished(
             pid=os.getpid(),

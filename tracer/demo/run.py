@@ -20,13 +20,19 @@ from tracer.demo.collector import DEADLINE_S, Collector, RoomAnswer
 from tracer.demo.engine import what_is_missing
 from tracer.demo.expect import judge
 from tracer.demo.geometry import Geometry
+from tracer.demo.messages import End, Idle
 from tracer.demo.netns import why_not
 from tracer.demo.plan import Engine, Fault, Mix, PlannedRoom, Stages, make_plan
 from tracer.demo.report import Result, show, show_next, summarise
+from tracer.demo.told import told_at_best
 from tracer.demo.workers import DEPLOYMENT, Traffic, Wire, start_workers
+from tracer.join.model import Cause
 
 #: Exit statuses beside the result's own: the demo could not be run; Ctrl-C.
 BROKEN, INTERRUPTED = 2, 130
+
+#: Seconds in which the collector can ask the workers for page digests.
+DETAILS_S = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,12 +118,18 @@ def _run(
             closing = sum(room.fault is not Fault.never_sent for room in rooms)
             bar = progress.add_task("collector and workers start", total=closing)
             collector.wait_ready(deadline)
-            for child, message in messages(workers, deadline):
+            for child, message in messages(workers, deadline, until=Idle):
                 traffic.hear(child, message, workers)
                 if traffic.ports:
                     progress.update(bar, completed=len(traffic.closed), description="rooms move")
             for flip in wire.flips() if wire is not None else ():
                 traffic.aims[flip.index] = flip.aim
+            progress.update(bar, description="the collector asks for details")
+            _let_ask(collector, rooms, traffic, geometry, options.mix.stages)
+            for worker in workers:
+                worker.tell(End())
+            for child, message in messages(workers, deadline):
+                traffic.hear(child, message, workers)
             progress.update(bar, description="the collector settles")
             answers = _ask(collector, rooms, deadline)
         seconds = time.monotonic() - begun
@@ -137,6 +149,27 @@ def _run(
         else:
             console.print("With --keep the collector stays, and can be asked.", highlight=False)
     return result.status
+
+
+def _let_ask(
+    collector: Collector, rooms: list[PlannedRoom], traffic: Traffic, geometry: Geometry, stages: Stages
+) -> None:
+    """Leave the workers there until the collector has told the causes, or has had time to ask for details."""
+    waiting = {
+        room.room: outcome.cause
+        for room in rooms
+        if (hit := traffic.aims.get(room.index)) is not None
+        and (outcome := told_at_best(room, hit, geometry, stages)) is not None
+        and outcome.cause not in (None, Cause.unexplained)
+    }
+    deadline = time.monotonic() + DETAILS_S
+    while waiting and time.monotonic() < deadline:
+        for room, cause in list(waiting.items()):
+            answer = collector.room(room, DEPLOYMENT)
+            if answer is not None and answer.cause is cause:
+                del waiting[room]
+        if waiting:
+            time.sleep(0.25)  # workers hear of a wish with their next report
 
 
 def _ask(collector: Collector, rooms: list[PlannedRoom], deadline: float) -> dict[str, RoomAnswer]:

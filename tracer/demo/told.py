@@ -1,46 +1,94 @@
-"""Which cause the collector can tell for each fault, given what is observed. Written before any run."""
+"""Which cause the collector can tell of each fault, given what is observed: by a table written beforehand."""
 
 from __future__ import annotations
 
-from tracer.demo.plan import Fault, Stages
+from itertools import pairwise
 
-#: For each fault that ends in a mismatch, the causes that are right when all stages are observed. The first
-#: is the one that is meant; another is as true of the same bytes.
-CAUSES: dict[Fault, tuple[str, ...]] = {
-    Fault.bit_flip: ("unexplained",),
-    Fault.wire_bit_flip: ("unexplained",),
-    Fault.tail_unwritten: ("stale",),
-    Fault.tail_unwritten_fresh: ("zeroed", "stale"),
-    Fault.tail_zeroed: ("zeroed",),
-    Fault.early_completion: ("late",),
-    Fault.chunks_late: ("late",),
-    Fault.component_withheld: ("stale",),
-    # Bytes of another room that never had these pages: no room can be named.
-    Fault.other_rooms_pages: ("unexplained", "cross_room"),
-    Fault.late_write: ("cross_room",),
-    Fault.rows_reordered: ("reordered",),
-    Fault.pages_reordered: ("reordered",),
-    Fault.source_changed: ("source_changed",),
-    Fault.sent_early: ("sent_early",),
-    Fault.overwritten: ("overwritten",),
+from pd_tracer_hooks.digest.definition import bucket_edges
+from tracer.demo.faults import Aim
+from tracer.demo.geometry import Geometry, shape_of
+from tracer.demo.plan import Fault, PlannedRoom, Stages
+from tracer.join.model import Cause
+from tracer.join.tellable import Outcome, Saw, tellable
+
+#: All that can be observed of a pool that was used before.
+_ALL = frozenset(Saw) - {Saw.fresh}
+
+#: The row of the table for each fault that damages bytes.
+ROWS: dict[Fault, str] = {
+    Fault.bit_flip: "F15",
+    Fault.wire_bit_flip: "F15",
+    Fault.tail_unwritten: "F3 unwritten",
+    Fault.tail_unwritten_fresh: "F3 unwritten",
+    Fault.tail_zeroed: "F3",
+    Fault.early_completion: "F1",
+    Fault.chunks_late: "F2",
+    Fault.component_withheld: "F6",
+    # Bytes of a room that never had these pages: no more can be said than of any other damage.
+    Fault.other_rooms_pages: "F15",
+    Fault.late_write: "F4",
+    Fault.rows_reordered: "F8 unknown",
+    Fault.pages_reordered: "F8 unknown",
+    Fault.source_changed: "F12",
+    Fault.sent_early: "F18",
+    Fault.overwritten: "F13",
 }
 
-#: Causes that rest on the bytes of ``send`` and ``receive`` alone, so that few stages take nothing away.
-_BY_CONTENT = ("zeroed", "reordered", "cross_room")
+#: The cause that each is called by, where the evidence is complete.
+CAUSES: dict[Fault, Cause] = {
+    fault: cause for fault, row in ROWS.items() if (cause := tellable(row, _ALL).cause) is not None
+}
 
-UNEXPLAINED = "unexplained"
-
-
-def right_causes(fault: Fault, stages: Stages) -> tuple[str, ...]:
-    """The causes that may be named for ``fault``; empty if it ends in no mismatch."""
-    causes = CAUSES.get(fault, ())
-    if stages == "all":
-        return causes
-    return tuple(cause for cause in causes if cause in _BY_CONTENT)
+_EVERY_STAGE = frozenset({Saw.later, Saw.release, Saw.allocate, Saw.second_send})
+_ALWAYS = frozenset({Saw.place, Saw.layout, Saw.manifests, Saw.keys})
+_DETAILS = frozenset({Saw.details, Saw.order_free, Saw.donor})
 
 
-def told_of(fault: Fault, stages: Stages, cause: str) -> str:
-    """``told`` if ``cause`` is right, ``untold`` if none was named, ``wrong`` if it is another."""
-    if cause in right_causes(fault, stages):
+def saw(room: PlannedRoom, hit: Aim, geometry: Geometry, stages: Stages, *, details: bool) -> frozenset[Saw]:
+    """What is observed of ``room`` at full coverage. ``details``: whether page digests were asked for."""
+    seen = _ALWAYS | (_EVERY_STAGE if stages == "all" else frozenset())
+    if details:
+        seen |= _DETAILS
+    if hit.fault is Fault.tail_unwritten_fresh:
+        seen |= {Saw.fresh}
+    if _whole_units(room, hit, geometry, details=details):
+        seen |= {Saw.whole_units}
+    return seen
+
+
+def told_at_best(
+    room: PlannedRoom, hit: Aim, geometry: Geometry, stages: Stages, *, details: bool = True
+) -> Outcome | None:
+    """What is to be said of a room that ``hit`` was done to; None if the fault damages no bytes."""
+    row = ROWS.get(hit.fault)
+    if row is None:
+        return None
+    return tellable(row, saw(room, hit, geometry, stages, details=details))
+
+
+def told_of(room: PlannedRoom, hit: Aim, geometry: Geometry, stages: Stages, cause: Cause) -> str:
+    """``told`` if ``cause`` is the one to be said; ``untold`` if it is what would be without page digests.
+
+    Else ``wrong``; empty if the fault damages no bytes.
+    """
+    best = told_at_best(room, hit, geometry, stages)
+    if best is None:
+        return ""
+    if cause is best.cause:
         return "told"
-    return "untold" if cause == UNEXPLAINED else "wrong"
+    least = told_at_best(room, hit, geometry, stages, details=False)
+    return "untold" if least is not None and cause in (least.cause, Cause.unexplained) else "wrong"
+
+
+def _whole_units(room: PlannedRoom, hit: Aim, geometry: Geometry, *, details: bool) -> bool:
+    """Whether a unit that the collector knows the digest of is damaged as a whole.
+
+    A page that is damaged from ``offset`` on is not.
+    """
+    pages = set(hit.pages[1:] if hit.offset else hit.pages)
+    if details:
+        return bool(pages)
+    if not hit.component or hit.layers != geometry.layer_ids(hit.component):
+        return False
+    edges = bucket_edges(shape_of(room.tokens, geometry).pages)
+    return any(pages.issuperset(range(first, end)) for first, end in pairwise(edges))
