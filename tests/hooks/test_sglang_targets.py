@@ -9,7 +9,7 @@ import pytest
 from pd_tracer_hooks.sglang import fingerprints
 from pd_tracer_hooks.sglang.binding import offered
 from pd_tracer_hooks.sglang.process import Process
-from pd_tracer_hooks.sglang.targets import BACKENDS, TARGETS, concrete, rows, version_key
+from pd_tracer_hooks.sglang.targets import BACKENDS, TARGETS, concrete, module_of, rows, version_key
 
 RELEASES = ("0.5.9", "0.5.11", "0.5.13.post1", "0.5.18", "0.5.21", "0.5.23")
 
@@ -41,6 +41,14 @@ def test_each_row_is_recorded_with_the_parameters_that_it_needs(release: str) ->
             entry = content["targets"][concrete(target, backend)]
             assert set(target.needs) <= offered(entry["parameters"]), target.path
             assert len(entry["fingerprint"]) == 16
+
+
+@pytest.mark.parametrize(
+    ("path", "module"),
+    [("a.b.Class.method", "a.b"), ("a.b.function", "a.b"), ("a.conn.MooncakeKVManager.x", "a.conn")],
+)
+def test_module_of(path: str, module: str) -> None:
+    assert module_of(path) == module
 
 
 def test_no_path_is_hooked_twice_in_one_release() -> None:

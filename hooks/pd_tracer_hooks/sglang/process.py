@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pd_tracer_hooks.agent import Agent
+from pd_tracer_hooks.digest.backend import DigestBackend
+from pd_tracer_hooks.digest.choose import choose_backend
 from pd_tracer_hooks.guard import Guard
 from pd_tracer_hooks.identity import describe_worker
 from pd_tracer_hooks.settings import Settings
@@ -21,20 +23,16 @@ from pd_tracer_hooks.sglang.hub import Hub
 from pd_tracer_hooks.sglang.pools import Inventory, take_inventory
 from pd_tracer_hooks.sglang.session import Session
 from pd_tracer_hooks.sglang.sources import SourceTree, engine_tree
-from pd_tracer_hooks.sglang.targets import Of, Target, rows
+from pd_tracer_hooks.sglang.targets import Of, Target, module_of, rows
 from pd_tracer_hooks.wire import Setup, Side
 
 log = logging.getLogger("pd_tracer_hooks")
 
 
-#: (manager, scheduler, inventory, side) to an agent that is not started, and what was found on the way.
-MakeAgent = Callable[[Any, Any, Inventory, Side], "tuple[Agent, Described]"]
-
-
 class Process:
     """The hooks of one process. Sessions come and go with the engine's transfer managers."""
 
-    def __init__(self, version: str, installer: Installer, guard: Guard, make_agent: MakeAgent) -> None:
+    def __init__(self, version: str, installer: Installer, guard: Guard, make_agent: AgentMaker) -> None:
         self.version = version
         self.session: Session | None = None
         self.attachments: list[Attachment] = []
@@ -46,7 +44,11 @@ class Process:
 
     def attach_modules(self) -> None:
         """Hook the targets that are no transfer backend's."""
-        self._attach((target, target.path) for target in rows(self.version) if target.of is None)
+        self._attach(
+            (target, target.path)
+            for target in rows(self.version)
+            if target.of is None and (not target.if_loaded or module_of(target.path) in sys.modules)
+        )
 
     def attach_backend(self, manager: Any, side: Side) -> None:
         """Hook the methods of the classes that the server's transfer backend uses."""
@@ -63,6 +65,7 @@ class Process:
 
     def _handlers(self) -> dict[str, Callable[..., Any]]:
         return {
+            "sizing": self._sizing,
             "prefill_ready": lambda call: self._ready(call, Side.prefill),
             "decode_ready": lambda call: self._ready(call, Side.decode),
             "sending": self._around(Side.prefill, "sending"),
@@ -117,6 +120,12 @@ class Process:
     def _pages_freed(self, call: Call) -> None:
         if self.session is not None:
             self.session.freed(call["page_ids"], 1)
+
+    def _sizing(self, call: Call) -> None:
+        runner = call["self"]
+        mode = getattr(getattr(runner, "server_args", None), "disaggregation_mode", "null")
+        if mode in {side.value for side in Side} and not getattr(runner, "is_draft_worker", False):
+            self._make_agent.take_memory()
 
     def _ready(self, call: Call, side: Side) -> None:
         queue, manager = call["self"], call["result"]
@@ -235,6 +244,12 @@ class AgentMaker:
         self._guard = guard
         self._tree = tree
         self._version = version
+        self._backend: DigestBackend | None = None
+
+    def take_memory(self) -> None:
+        """Make the digest's backend, and with it all the device memory that it will ever need. Once."""
+        if self._backend is None:
+            self._backend = choose_backend()
 
     def __call__(
         self, manager: Any, scheduler: Any, inventory: Inventory, side: Side

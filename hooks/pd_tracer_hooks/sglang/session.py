@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from pd_tracer_hooks.capture import ComponentLook, Look
@@ -61,6 +62,7 @@ class Session:
         self.owners = PageOwners(tracked=self._host_pools or side is Side.decode)
         self.later = Later(self._run_later, self._lost)
         self.stages = frozenset(Stage) - {Stage.allocate}
+        self._stream: Any = None
         self.prefill = Prefill(self)
         self.decode = Decode(self)
 
@@ -197,9 +199,24 @@ class Session:
 
     def _run_later(self, job: Job) -> None:
         try:
-            job()
+            with self._beside_the_engine():
+                job()
         except Exception as fault:
             self._guard.met(fault)
+
+    def _beside_the_engine(self) -> AbstractContextManager[Any]:
+        """Where looks of our own thread are launched: on the pools' device, behind nothing of the engine's.
+
+        A new thread has device 0 and the default stream, whatever the engine's threads use.
+        """
+        if self._host_pools:
+            return nullcontext()
+        import torch  # noqa: PLC0415 - the engine's own, and only where its pools are on a device
+
+        if self._stream is None:
+            tensors = (t for c in self.inventory.moved for t in c.pool.buffers.values() if not on_host(t))
+            self._stream = torch.cuda.Stream(device=next(tensors).device)  # type: ignore[no-untyped-call]
+        return torch.cuda.stream(self._stream)
 
     def _lost(self, reason: str) -> None:
         self.lost[reason] = self.lost.get(reason, 0) + 1

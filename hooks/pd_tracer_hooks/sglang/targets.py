@@ -40,6 +40,7 @@ class Target:
 
     ``path`` is dotted, or the method's bare name where ``of`` is given. ``needs`` are the parameters the
     handler cannot do without. ``essential``: without it no room can be compared on that side.
+    ``if_loaded``: only in processes that have the module already; importing it would cost the others.
     """
 
     path: str
@@ -51,6 +52,7 @@ class Target:
     since: str = OLDEST
     until: str = ""
     essential: bool = False
+    if_loaded: bool = False
 
     def fits(self, version: str) -> bool:
         """Whether this row is for ``version`` (bounds included; an unreadable version fits all)."""
@@ -72,6 +74,11 @@ def version_key(version: str) -> tuple[int, ...]:
 _before, _after, _around = When.before, When.after, When.around
 
 TARGETS: tuple[Target, ...] = (
+    # Before the engine sizes its pools: what memory of a device the digest needs is taken now.
+    Target(
+        f"{ROOT}.model_executor.model_runner.ModelRunner.configure_kv_cache_dtype",
+        _before, "sizing", ("self",), if_loaded=True,
+    ),
     # Where a side begins: buffers, item lengths and layers of what the transfer will move.
     Target(
         f"{PREFILL}.PrefillBootstrapQueue._init_kv_manager",
@@ -161,6 +168,12 @@ def rows(version: str) -> tuple[Target, ...]:
 def backend_class(backend: str, of: Of) -> str:
     """Dotted path of a backend's class, as the engine names them: ``…mooncake.conn.MooncakeKVManager``."""
     return f"{ROOT}.disaggregation.{backend}.conn.{backend.capitalize()}KV{of.value}"
+
+
+def module_of(path: str) -> str:
+    """The module of a dotted path to a method or a function, by the engine's way of naming classes."""
+    *parts, _ = path.split(".")
+    return ".".join(parts[:-1] if parts[-1][:1].isupper() else parts)
 
 
 def concrete(target: Target, backend: str) -> str:

@@ -13,6 +13,7 @@ import os
 import sys
 import threading
 import time
+from collections import Counter
 from types import SimpleNamespace
 from typing import Any
 
@@ -36,6 +37,9 @@ def content(seed: int, size: int) -> torch.Tensor:
 class Peer:
     def __init__(self, role: str, backend: str, kind: str, port: int) -> None:
         sabotage_before(os.environ.get("PEER_SABOTAGE", ""))
+        if os.environ.get("PEER_WATCH"):
+            watch_waits()
+            watch_cost()
         from sglang.srt.plugins import load_plugins
         from sglang.srt.runtime_context import SpawnRanks, get_parallel
         from sglang.srt.server_args import ServerArgs
@@ -325,6 +329,14 @@ class Peer:
                 raise TimeoutError(otherwise)
             time.sleep(0.002)
 
+    def waits(self) -> dict[str, int]:
+        """Calls that would wait for a device, made from our own code, by place. See ``watch_waits``."""
+        return dict(WAITS)
+
+    def cost(self) -> dict[str, list[float]]:
+        """Microseconds that each handler took on the engine's thread. See ``watch_cost``."""
+        return {name: [round(1e6 * seconds, 1) for seconds in times] for name, times in COST.items()}
+
     def wrapped(self) -> list[str]:
         """Hooked functions that are not the engine's own text: none while the hooks are off."""
         import pkgutil
@@ -347,6 +359,46 @@ class Peer:
             "drops": dict(here.session.agent.stats.drops) if here.session else {},
             "detached": here.guard.detached,
         }
+
+
+#: What ``watch_waits`` and ``watch_cost`` saw.
+WAITS: Counter[str] = Counter()
+COST: dict[str, list[float]] = {}
+
+
+def watch_waits() -> None:
+    """Count the converters of tensors that wait for a device, where the nearest frame is ours.
+
+    The CPU digest is left out: it reads memory that is on the host by definition.
+    """
+
+    def counting(name: str, plain: Any) -> Any:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            frame = sys._getframe(1)
+            path = frame.f_code.co_filename
+            if "pd_tracer_hooks" in path and "/digest/" not in path:
+                WAITS[f"{name} at {os.path.basename(path)}:{frame.f_lineno}"] += 1
+            return plain(*args, **kwargs)
+
+        return call
+
+    for name in ("item", "tolist", "numpy", "cpu"):
+        setattr(torch.Tensor, name, counting(name, getattr(torch.Tensor, name)))
+    torch.cuda.synchronize = counting("synchronize", torch.cuda.synchronize)
+
+
+def watch_cost() -> None:
+    """Time what our handlers take, less the engine's own function where they go around it."""
+    from pd_tracer_hooks.sglang.hub import Hub
+
+    before = Hub.before
+
+    def timed(self: Any, target: Any, call: Any) -> None:
+        began = time.perf_counter()
+        before(self, target, call)
+        COST.setdefault(target.handler, []).append(time.perf_counter() - began)
+
+    Hub.before = Hub.after = timed  # type: ignore[method-assign]
 
 
 class Gate:

@@ -28,17 +28,21 @@ class OnePerRoom:
 
     def __init__(self, rooms: range) -> None:
         self.hits: dict[int, Place] = {}
-        self._rooms = set(rooms)
         self._rng = random.Random(5)
+        #: Frames of each room that still pass, so that other pages and layers are hit than the first.
+        self._passing = {room: self._rng.randrange(6) for room in rooms}
 
     def pass_on(self, frame: bytes) -> bytes:
-        if len(frame) < 1024 or not self._rooms:
+        if len(frame) < 1024 or not self._passing:
             return frame
         found = find(frame, 54 + self._rng.randrange(len(frame) - 1024 or 1))
-        if found is None or found[1].room not in self._rooms:
+        if found is None or found[1].room not in self._passing:
             return frame
         at, place = found
-        self._rooms.discard(place.room)
+        self._passing[place.room] -= 1
+        if self._passing[place.room] >= 0:
+            return frame
+        del self._passing[place.room]
         self.hits[place.room] = place
         return wire.flip_in_frame(frame, at + 6, self._rng.randrange(8))
 
