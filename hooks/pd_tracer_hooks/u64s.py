@@ -56,7 +56,7 @@ def _unhex(texts: list[Any]) -> bytes | None:
     except (TypeError, ValueError):
         return None
     # fromhex skips blanks, so the length tells strings that only looked right.
-    if len(packed) != 8 * len(texts) or any(len(text) != 16 for text in texts):
+    if len(packed) != 8 * len(texts) or not set(map(len, texts)) <= {16}:
         return None
     numbers = array("Q", packed)
     numbers.byteswap()  # hex digits are written most significant first

@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import assume, event, given
+from hypothesis import strategies as st
 from support.reports import KEY, speaker
 from support.rooms import INDEX_K, KV, Component
 
@@ -22,11 +24,13 @@ from pd_tracer_hooks.wire import (
 )
 from tracer.api.validate import (
     Invalid,
+    check_cells,
     check_component,
     check_envelope,
     check_event,
     check_manifest,
     check_observation,
+    whole_at_once,
 )
 
 NOW = 1.8e9
@@ -214,3 +218,23 @@ def test_envelopes_that_make_no_sense(worker: dict[str, Any], report: dict[str, 
     with pytest.raises(Invalid) as caught:
         check_envelope(speaker("prefill", "p0", **worker).report(**report), NOW)
     assert caught.value.field == field
+
+
+@given(
+    shape=st.builds(
+        Component, layers=st.sampled_from([(0,), (0, 1, 2)]), pages=st.integers(0, 5), k=st.integers(0, 6)
+    ),
+    cells=st.none() | st.lists(st.integers(0, 15), min_size=3, max_size=3),
+    runs=st.none() | st.lists(st.tuples(st.integers(0, 3), st.integers(0, 5)), max_size=2),
+    sums=st.sampled_from([None, U64s.of([0, 0, 0]), THREE]),
+)
+def test_what_passes_the_short_way_passes_the_reckoning(
+    shape: Component, cells: list[int] | None, runs: list[tuple[int, int]] | None, sums: U64s | None
+) -> None:
+    changes = {"cells": cells, "runs": runs, "sums": sums}
+    part = replace(shape.part(), **{name: value for name, value in changes.items() if value is not None})
+    usual = cells is runs is None and shape.pages > 0 and shape.k > 0
+    event("short way" if whole_at_once(part, len(part.layers)) else "reckoned")
+    assert whole_at_once(part, len(part.layers)) or not usual
+    assume(whole_at_once(part, len(part.layers)))
+    check_cells(part, len(part.layers), full=True)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
+from functools import lru_cache
 
 from pd_tracer_hooks.digest.definition import MAX_BUCKETS
 from pd_tracer_hooks.wire import (
@@ -138,7 +139,8 @@ def check_component(part: ComponentDigest) -> None:
     """Check that what a component digest states fits together. Raises :class:`Invalid`."""
     _check_component_name("name", part.name)
     layers = len(part.layers)
-    if layers > 1 and len(set(part.layers)) != layers:
+    in_a_row = layers < 2 or part.layers == _consecutive(part.layers[0], layers)
+    if not in_a_row and len(set(part.layers)) != layers:
         raise Invalid("layers", "names a layer twice: each global layer id once")
     _check_runs("runs", part.runs, part.pages)
     full = part.coverage is Coverage.full
@@ -154,13 +156,32 @@ def check_component(part: ComponentDigest) -> None:
     layer_sums = len(part.layer_sums) // 8
     if layer_sums and layer_sums != 3 * layers:
         raise Invalid("layer_sums", f"has {layer_sums} values: 3 for each of {layers} layers, or none")
-    _check_cells(part, layers, full)
+    if not (full and whole_at_once(part, layers)):
+        check_cells(part, layers, full)
     for first, count in part.physical:
         if count == 0:
             raise Invalid("physical", f"holds [{first}, 0]: leave empty runs out")
 
 
-def _check_cells(part: ComponentDigest, layers: int, full: bool) -> None:
+@lru_cache(maxsize=4096)
+def _consecutive(first: int, count: int) -> list[int]:
+    """What most lists of layers are; they are told apart from others sooner than they are gone through."""
+    return list(range(first, first + count))
+
+
+def whole_at_once(part: ComponentDigest, layers: int) -> bool:
+    """Whether a part at full coverage has all pages in one run, and the right counts: nearly every one."""
+    ends = layers * min(part.k, part.pages)
+    return (
+        ends > 0
+        and len(part.runs) == 1
+        and part.runs[0] == (0, part.pages)
+        and part.cells == [ends, ends, layers * part.pages]
+    )
+
+
+def check_cells(part: ComponentDigest, layers: int, full: bool) -> None:
+    """Check the counts of cells, and that a sum of none is 0. Raises :class:`Invalid`."""
     pages, k = part.pages, part.k
     tail = max(0, pages - k)
     in_head = in_tail = declared = 0
@@ -188,8 +209,12 @@ def _check_cells(part: ComponentDigest, layers: int, full: bool) -> None:
                 )
 
 
-def _check_runs(field: str, runs: Iterable[Run], pages: int) -> None:
+def _check_runs(field: str, runs: Sequence[Run], pages: int) -> None:
     """Runs of page ordinals: sorted, disjoint, not empty, within P."""
+    if len(runs) == 1:  # nearly always
+        first, count = runs[0]
+        if count and first + count <= pages:
+            return
     end = 0
     for first, count in runs:
         if count == 0:
@@ -229,6 +254,7 @@ def check_time(field: str, value: float, now: float) -> None:
         )
 
 
+@lru_cache(maxsize=1024)  # keeps no name that is refused
 def _check_component_name(field: str, name: str) -> None:
     _check_name(field, name)
     if _BAD_NAME.search(name):

@@ -29,6 +29,9 @@ class NaturalKey(NamedTuple):
 #: Deployment and room.
 RoomRef = tuple[str, str]
 
+# Looked up, since an enum's ``value`` is a call.
+_SIDES = {side: side.value for side in wire.Side}
+_STAGES = {stage: stage.value for stage in wire.Stage}
 _EVENT_STAGES = {kind: EVENT_PREFIX + kind.value for kind in wire.EventKind}
 
 
@@ -40,12 +43,12 @@ def stage_of(record: Observation | Event) -> str:
 def natural_key(worker: wire.Worker, record: Observation | Event) -> NaturalKey:
     """The natural key of a record that ``worker`` made."""
     if isinstance(record, Observation):
-        stage, look = record.stage.value, record.look
+        stage, look = _STAGES[record.stage], record.look
     else:
         stage, look = _EVENT_STAGES[record.kind], 0
     keys = record.keys
     return NaturalKey(
-        keys[0] if keys else "", worker.side.value, stage, look, worker.id, worker.boot, record.seq
+        keys[0] if keys else "", _SIDES[worker.side], stage, look, worker.id, worker.boot, record.seq
     )
 
 

@@ -74,7 +74,12 @@ class Judging:
         if not both:
             return judged
         self._manifests.load(
-            connection, {Boot(state.ref[0], *boot) for state in both for boot in state.workers}
+            connection,
+            {
+                Boot(deployment, *boot)
+                for deployment, workers in {(state.ref[0], state.workers) for state in both}
+                for boot in workers
+            },
         )
         verdicts = [self._judge(state, now, tally) for state in both]
         self._names.look_up(

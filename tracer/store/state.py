@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from tracer.join.model import Entry, RoomVerdict
 from tracer.store.codec import NaturalKey, RoomRef
@@ -29,10 +30,10 @@ class RoomState:
     entries: dict[NaturalKey, Entry] = field(default_factory=dict)
     #: Transfer keys that have their row in ``room_keys``.
     keys: set[str] = field(default_factory=set)
-    #: (worker id, boot id) of everybody who spoke.
-    workers: set[tuple[str, str]] = field(default_factory=set)
+    #: (worker id, boot id) of everybody who spoke. Rooms with the same speakers share one set.
+    workers: frozenset[tuple[str, str]] = frozenset()
     #: Servers that spoke, as they call themselves.
-    servers: set[str] = field(default_factory=set)
+    servers: frozenset[str] = frozenset()
     verdict: RoomVerdict | None = None
     first_seen: float = 0.0
     last_seen: float = 0.0
@@ -45,12 +46,23 @@ class RoomState:
     def add(self, key: NaturalKey, entry: Entry, size: int) -> None:
         """Take in a record that is new."""
         self.entries[key] = entry
-        self.workers.add((entry.worker.id, entry.worker.boot))
-        self.servers.add(entry.worker.server)
+        worker = entry.worker
+        self.workers = _workers_and(self.workers, worker.id, worker.boot)
+        self.servers = _servers_and(self.servers, worker.server)
         self.weight += size
         if not self.first_seen:
             self.first_seen = entry.received
         self.last_seen = max(self.last_seen, entry.received)
+
+
+@lru_cache(maxsize=4096)
+def _workers_and(workers: frozenset[tuple[str, str]], worker: str, boot: str) -> frozenset[tuple[str, str]]:
+    return workers | {(worker, boot)}
+
+
+@lru_cache(maxsize=4096)
+def _servers_and(servers: frozenset[str], server: str) -> frozenset[str]:
+    return servers | {server}
 
 
 class StateCache:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -40,13 +41,30 @@ _LOAD_RECORDS = (
 _LOAD_ROOMS = f"SELECT {', '.join(f't.{name}' for name in ROOM_COLUMNS)} {_WHERE.format(table='rooms')}"
 
 
-def _insert(table: str, columns: Sequence[str]) -> str:
-    marks = ", ".join("?" * len(columns))
-    return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks})"  # noqa: S608
+#: Rows in one INSERT. sqlite3 gives the interpreter's lock back only while a statement runs, and must then
+#: wait for it again: row by row, a transaction stood still whenever another thread was decoding reports.
+_ROWS_AT_ONCE = 125
 
 
-_APPEND = _insert("records", RECORD_COLUMNS)
-_WRITE_ROOMS = f"{_insert('rooms', ROOM_COLUMNS)} {upsert_tail(rooms, ROOM_KEY)}"
+class _Insert:
+    """An INSERT of any number of rows, most of them many at once."""
+
+    def __init__(self, table: str, columns: Sequence[str], tail: str = "") -> None:
+        head = f"INSERT INTO {table} ({', '.join(columns)}) VALUES"
+        row = f"({', '.join('?' * len(columns))})"
+        self._one = f"{head} {row} {tail}"
+        self._many = f"{head} {', '.join([row] * _ROWS_AT_ONCE)} {tail}"
+
+    def execute(self, cursor: Any, rows: Sequence[Row]) -> None:
+        """Insert ``rows``, which have the columns in order."""
+        whole = len(rows) - len(rows) % _ROWS_AT_ONCE
+        for start in range(0, whole, _ROWS_AT_ONCE):
+            cursor.execute(self._many, list(chain.from_iterable(rows[start : start + _ROWS_AT_ONCE])))
+        cursor.executemany(self._one, rows[whole:])
+
+
+_APPEND = _Insert("records", RECORD_COLUMNS)
+_WRITE_ROOMS = _Insert("rooms", ROOM_COLUMNS, upsert_tail(rooms, ROOM_KEY))
 
 _json = msgspec.json.Encoder()
 
@@ -68,8 +86,8 @@ class SqliteStatements:
         }
 
     def append_records(self, cursor: Any, rows: Sequence[Row]) -> None:
-        """Insert one by one with one prepared statement."""
-        cursor.executemany(_APPEND, rows)
+        """Insert many at once."""
+        _APPEND.execute(cursor, rows)
 
     def load_records(self, cursor: Any, refs: Sequence[DayRoom]) -> list[Row]:
         """All records of some rooms, oldest first."""
@@ -80,5 +98,5 @@ class SqliteStatements:
         return list(cursor.execute(_LOAD_ROOMS, (_as_json(refs),)).fetchall())
 
     def write_rooms(self, cursor: Any, rows: Sequence[Row]) -> None:
-        """Insert or overwrite one by one with one prepared statement."""
-        cursor.executemany(_WRITE_ROOMS, rows)
+        """Insert or overwrite many at once."""
+        _WRITE_ROOMS.execute(cursor, rows)
