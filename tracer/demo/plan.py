@@ -52,12 +52,7 @@ Stages = Literal["all", "minimal"]
 Engine = Literal["nixl", "mooncake"]
 
 #: What can be asked for: ``aborted_in_flight`` comes with ``late_write``.
-KINDS = tuple(
-    fault
-    for fault in Fault
-    if fault not in (Fault.aborted_in_flight, Fault.wire_bit_flip)
-    and fault not in (Fault.sent_early, Fault.overwritten)  # not told yet
-)
+KINDS = tuple(fault for fault in Fault if fault not in (Fault.aborted_in_flight, Fault.wire_bit_flip))
 
 #: These do no harm: what is odd about the room must not make it look damaged.
 HARMLESS = (Fault.room_reused, Fault.room_twice)

@@ -100,7 +100,8 @@ def show(result: Result, console: Console) -> None:
     """Print the table, an example of each fault in the collector's words, and the totals."""
     table = Table(
         title="What was done to rooms, and what was found",
-        caption="found: the verdict is right. located: so are components, layers and pages.",
+        caption="found: the verdict is right. located: so are components, layers and pages.\n"
+        "told: so is the cause, as far as the evidence allows.",
         title_justify="left",
         caption_justify="left",
         box=box.SIMPLE_HEAD,
@@ -108,8 +109,8 @@ def show(result: Result, console: Console) -> None:
     table.add_column("done to the room", no_wrap=True)
     for heading in ("rooms", "found", "missed", "located"):
         table.add_column(heading, justify="right")
-    table.add_column("verdicts")
-    table.add_column("causes")
+    table.add_column("told", justify="right")
+    table.add_column("verdict: cause")
     for row in result.rows:
         table.add_row(
             row.kind,
@@ -117,8 +118,8 @@ def show(result: Result, console: Console) -> None:
             str(row.found),
             _marked(row.missed, bad=row.missed > 0),
             _marked(row.located, bad=row.located < row.rooms),
-            _counts(row.verdicts),
-            _counts(row.causes),
+            str(row.told.get("told", 0)) if row.told else "",
+            _said(row.verdicts) + (f": {_said(row.causes)}" if row.causes else ""),
         )
     console.print(table)
     console.print("For example:")
@@ -135,7 +136,9 @@ def show(result: Result, console: Console) -> None:
         console.print("[green]Every fault was found, and no intact room was blamed.[/green]")
 
 
-def _counts(by_name: dict[str, int]) -> str:
+def _said(by_name: dict[str, int]) -> str:
+    if len(by_name) == 1:
+        return next(iter(by_name))
     return ", ".join(f"{name} {count}" for name, count in by_name.items())
 
 
