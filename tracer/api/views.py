@@ -206,8 +206,8 @@ def _tally(tally: Tally) -> dict[str, Any]:
     }
 
 
-def worker(row: WorkerRow, now: float) -> who.Worker:
-    """A worker; ``now`` tells the age of its last report."""
+def worker(row: WorkerRow, now: float, unlike: Sequence[str] = ()) -> who.Worker:
+    """A worker; ``now`` tells the age of its last report, ``unlike`` in what it differs from the others."""
     identity = msgspec.to_builtins(row.identity)
     manifest = None
     if row.manifest is not None:
@@ -232,6 +232,7 @@ def worker(row: WorkerRow, now: float) -> who.Worker:
         drops=row.drops,
         manifest=manifest,
         setup=_setup(row),
+        unlike=list(unlike),
     )
 
 

@@ -15,8 +15,12 @@ from tracer.api.params import Duration, Name, Params
 from tracer.api.views import worker
 from tracer.store.workers_query import read_workers
 from tracer.times import parse_duration
+from tracer.unlike import unlike
 
 router = APIRouter(tags=["workers"])
+
+#: A worker that was silent for so long is not compared with others: it may be yesterday's.
+_GONE_AFTER_S = 600.0
 
 
 class WorkersQuery(Params):
@@ -44,4 +48,10 @@ def get_workers(query: Annotated[WorkersQuery, Query()], connection: Reading, no
         node=query.node,
         seen_since=now - parse_duration(query.seen) if query.seen is not None else None,
     )
-    return Workers(workers=[worker(row, now) for row in rows])
+    everyone = read_workers(connection, deployment=query.deployment, manifests=False)
+    differing = unlike([row.identity for row in everyone if now - row.last_seen <= _GONE_AFTER_S])
+    return Workers(
+        workers=[
+            worker(row, now, differing.get((row.identity.deployment, row.identity.id), ())) for row in rows
+        ]
+    )

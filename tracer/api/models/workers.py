@@ -98,6 +98,7 @@ class Worker(Model):
     drops: dict[str, int] = Field(description="Records lost since this boot, by reason")
     manifest: list[HeldComponent] | None = Field(description="null: this boot has not sent one")
     setup: Setup | None = Field(None, description="null: its hooks do not say")
+    unlike: list[str] = Field([], description="In what it differs from most workers of its deployment")
 
 
 class Workers(Model):
