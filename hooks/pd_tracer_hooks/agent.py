@@ -26,6 +26,7 @@ from pd_tracer_hooks.digest.choose import choose_backend
 from pd_tracer_hooks.drops import Drop, Drops
 from pd_tracer_hooks.guard import Guard
 from pd_tracer_hooks.identity import MAX_ALIASES, new_boot
+from pd_tracer_hooks.journal import Journal
 from pd_tracer_hooks.keys import sampled
 from pd_tracer_hooks.lifetime import care_for
 from pd_tracer_hooks.manifest import Holdings
@@ -35,6 +36,7 @@ from pd_tracer_hooks.records import Records
 from pd_tracer_hooks.sender import Reporter, Sender
 from pd_tracer_hooks.settings import Settings
 from pd_tracer_hooks.texts import REASON_BYTES, fit, fit_room
+from pd_tracer_hooks.wanted import Wanted
 from pd_tracer_hooks.wire import (
     Event,
     EventKind,
@@ -97,6 +99,8 @@ class Agent:
             model_layers=model_layers,
             owning_layers=owning_layers or {},
         )
+        #: Signatures do not hold the coverage, so these digests compare with those of the usual plan.
+        self._deep_plan = replace(self._plan, full=True, layer_sums=True)
         self._make_transport = transport or (lambda: HttpTransport(settings.url))
         self._on_wanted = on_wanted
         self._guard = guard or Guard(settings.max_faults, raising=settings.raise_faults)
@@ -117,6 +121,14 @@ class Agent:
         self._thread_fault: Exception | None = None
         self._outbox = Outbox(settings.queue, settings.queue_bytes, wake_at=settings.batch)
         self._records = Records(self._outbox, self._drops)
+        journal = Journal(settings.journal_bytes)
+        self._answers = Wanted(
+            journal,
+            self._worker.side,
+            deliver=self._records.detail,
+            next_seq=self._records.next_seq,
+            deep_limit_s=settings.deep_s,
+        )
         self._reader = Reader(
             self._plan,
             limit=settings.pending,
@@ -124,6 +136,7 @@ class Agent:
             deliver=self._records.observation,
             lose=self._lose,
             fault=self._met,
+            journal=journal,
         )
         self._sender: Sender | None = None
 
@@ -229,15 +242,16 @@ class Agent:
 
     def _launch(self, look: Look) -> None:
         seq = self._records.next_seq()
+        plan = self._deep_plan if self._answers.deep else self._plan
         try:
-            launched = launch(self._backend, self._plan, look)
+            launched = launch(self._backend, plan, look)
         except ScratchFull:
             self._lose(look, Drop.scratch_full)
             return
         except Exception:
             self._lose(look, Drop.fault)
             raise
-        if launched and not self._reader.submit(look, seq, launched):
+        if launched and not self._reader.submit(look, seq, launched, plan):
             self._lose(look, Drop.pending_full)
 
     def total(self, room: str, key: str, stage: Stage, component: str, pages: int) -> None:
@@ -288,6 +302,11 @@ class Agent:
         return lost == 0
 
     @property
+    def deep(self) -> bool:
+        """Whether the collector wants all stages now: an integration then looks where it else does not."""
+        return self._answers.deep
+
+    @property
     def stats(self) -> Stats:
         """What was done so far."""
         return Stats(
@@ -310,6 +329,10 @@ class Agent:
         )
 
     def _wanted(self, wanted: Sequence[Want]) -> None:
+        try:
+            self._answers.take(wanted)
+        except Exception as error:
+            self._met(error)
         if self._on_wanted is not None:
             try:
                 self._on_wanted(wanted)

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from pd_tracer_hooks.capture import Launched, Look, Plan, Read, observation
 from pd_tracer_hooks.digest.backend import ScratchFull
 from pd_tracer_hooks.drops import Drop
+from pd_tracer_hooks.journal import Entry, Journal
+from pd_tracer_hooks.runs import runs_of
 from pd_tracer_hooks.wire import Observation, Owned, Stage
 
 #: Pauses between two questions whether a digest is done: short at first, since most are done at once.
@@ -38,6 +40,7 @@ class Job:
     #: Its place among looks and page counts.
     order: int
     given_up_at: float
+    plan: Plan
     reads: list[Read] = field(default_factory=list)
     owned: Owned = Owned.unknown
     kept_bytes: int = 0
@@ -55,8 +58,10 @@ class Reader:
         deliver: Callable[[Observation], None],
         lose: Callable[[Look, Drop], None],
         fault: Callable[[Exception], None],
+        journal: Journal | None = None,
     ) -> None:
         self._plan, self._limit, self._patience_s = plan, limit, patience_s
+        self._journal = journal
         self._deliver, self._lose, self._fault = deliver, lose, fault
         self._lock = threading.Lock()
         self._wake = threading.Event()
@@ -82,11 +87,12 @@ class Reader:
             thread.start()
             self._thread = thread
 
-    def submit(self, look: Look, seq: int, launched: Sequence[Launched]) -> bool:
-        """Take a look's digests to wait for, or say no."""
+    def submit(self, look: Look, seq: int, launched: Sequence[Launched], plan: Plan | None = None) -> bool:
+        """Take a look's digests to wait for, or say no. ``plan``: its own, where it has one."""
         if len(self) >= self._limit:
             return False
-        job = Job(look, seq, launched, next(self._order), time.monotonic() + self._patience_s)
+        given_up_at = time.monotonic() + self._patience_s
+        job = Job(look, seq, launched, next(self._order), given_up_at, plan or self._plan)
         # In this order: the thread sets `idle` and then looks at `arrived` once more.
         self._arrived.append(job)
         self._idle.clear()
@@ -191,9 +197,10 @@ class Reader:
                     return False
                 totals[name] = found
         self._forget(job)
-        self._deliver(
-            observation(job.look, self._plan, job.reads, totals=totals, seq=job.seq, owned=job.owned)
-        )
+        self._deliver(observation(job.look, job.plan, job.reads, totals=totals, seq=job.seq, owned=job.owned))
+        if self._journal is not None:
+            for read in job.reads:
+                self._journal.keep(entry_of(job.look, read))
         return True
 
     def _total_of(self, job: Job, component: str) -> int | None:
@@ -204,3 +211,17 @@ class Reader:
                 if order > job.order:
                     return pages
         return None
+
+
+def entry_of(look: Look, read: Read) -> Entry:
+    """What the journal keeps of a component that was read."""
+    return Entry(
+        room=look.room,
+        keys=tuple(look.keys),
+        stage=look.stage,
+        look=look.look,
+        component=read.look.pool.component,
+        layers=tuple(read.digests.layers),
+        runs=tuple(runs_of(read.ordinals)),
+        digests=read.digests.data,
+    )

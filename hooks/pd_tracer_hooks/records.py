@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pd_tracer_hooks.drops import Drop, Drops
 from pd_tracer_hooks.marks import Marks
 from pd_tracer_hooks.outbox import Outbox, Queued
-from pd_tracer_hooks.wire import Event, EventKind, Manifest, Observation, RecordKind, decoder, encode
+from pd_tracer_hooks.wire import Detail, Event, EventKind, Manifest, Observation, RecordKind, decoder, encode
 
 _observations = decoder(Observation)
 
@@ -42,6 +42,10 @@ class Records:
     def manifest(self, record: Manifest) -> None:
         """Queue a manifest. It has a place in the reserve, since much is judged by it."""
         self._put_reserved(Queued(RecordKind.manifests, encode(record)))
+
+    def detail(self, record: Detail) -> bool:
+        """Queue page digests that were asked for, or say no: losing them costs no room, only the answer."""
+        return self._outbox.put(Queued(RecordKind.details, encode(record)))
 
     def given_up(self, room: str, keys: Sequence[str]) -> bool:
         """Whether a room was given up: then the caller's record is counted as lost for the same reason."""

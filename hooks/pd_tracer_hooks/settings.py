@@ -91,6 +91,18 @@ class Settings:
     shutdown_s: float = _time(2.0, "time to deliver what is queued at exit", least="0 or more")
     pending: int = _setting(1024, "digests under way at most", _above(0), "1 or more")
     pending_s: float = _time(60.0, "time after which a digest under way is given up")
+    journal_bytes: int = _setting(
+        64 << 20,
+        "host memory for the page digests of recent rooms, sent when asked for",
+        lambda value: value >= 0,
+        "0 or more",
+    )
+    deep_s: float = _setting(
+        900.0,
+        "longest time for which the collector may ask for all stages in full; 0: never",
+        lambda value: value >= 0,
+        "0 or more",
+    )
     max_faults: int = _setting(
         5, "own faults after which the hooks take themselves out", _above(0), "1 or more"
     )
