@@ -17,6 +17,7 @@ from pd_tracer_hooks.wire import Detail, EventKind, Side, Stage
 from tracer.api.models import Room, component
 from tracer.api.models import room as models_of_a_room
 from tracer.api.views import room_detail
+from tracer.cli.evidence import words
 from tracer.cli.main import app
 from tracer.cli.room_page import show_room
 from tracer.join.model import (
@@ -320,3 +321,14 @@ def test_an_exonerated_room_says_what_that_does_not_cover(
     text = printed(found, monkeypatch, capsys)
     assert "the transfer is exonerated: all that both pools have was compared in full" in text
     assert "\nnot covered: kv: pages that decode already held\n" in text
+
+
+def test_a_sentence_that_holds_for_several_components_is_said_once() -> None:
+    other = msgspec.structs.replace(EVERYTHING, component="index_k", shape=None)
+    said = told(EVERYTHING)
+    said = msgspec.structs.replace(said, components=[EVERYTHING, other])
+    found = room_detail(row(said), Timeline([], [], truncated=False))
+    lines = words(found.components)
+    assert "kv and index_k: admit equal too" in lines
+    assert lines[0].startswith("kv: a run up to its end differs")
+    assert len(set(lines)) == len(lines)

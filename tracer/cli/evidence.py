@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracer.cli.output import visible
 from tracer.join.intervals import from_runs
 from tracer.join.model import Cause, How
 from tracer.join.wording import join_words, layers_text, pages_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from tracer.api.models import Room
     from tracer.api.models.component import Comparison, Component, Donor, Evidence, Timing
@@ -110,6 +109,10 @@ def _short(seconds: float) -> str:
     return f"{seconds:.3g} s" if seconds >= 1 else f"{seconds * 1000:.3g} ms"
 
 
-def words(part: Component) -> list[str]:
-    """The sentences of one component as a terminal may show them."""
-    return [visible(f"{part.component}: {line}") for line in evidence_lines(part)]
+def words(parts: Iterable[Component]) -> list[str]:
+    """The sentences of several components. One that holds for some of them is said once, of all of these."""
+    said: dict[str, list[str]] = {}
+    for part in parts:
+        for line in evidence_lines(part):
+            said.setdefault(line, []).append(part.component)
+    return [f"{join_words(names)}: {line}" for line, names in said.items()]

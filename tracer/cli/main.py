@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from tracer import __version__
-from tracer.cli import culprits, demo, digest, migrate, room, rooms, serve, summary, workers
+from tracer.cli import culprits, demo, digest, explain, migrate, room, rooms, serve, summary, workers
 from tracer.cli.exits import EPILOG
 
 app = typer.Typer(
@@ -44,6 +44,7 @@ app.command("room")(room.room)
 app.command("summary")(summary.summary)
 app.command("workers")(workers.workers)
 app.command("culprits")(culprits.culprits)
+app.command("explain")(explain.explain)
 app.command("digest")(digest.digest)
 
 

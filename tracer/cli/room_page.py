@@ -39,9 +39,8 @@ def show_room(found: Room) -> None:
         out.print(*cells(line), soft_wrap=True)
     if found.components:
         out.print(_components(found.components))
-    for part in found.components:
-        for line in words(part):
-            out.print(*cells(line), soft_wrap=True)
+    for line in words(found.components):
+        out.print(*cells(line), soft_wrap=True)
     _show_maps(out, found.map)
     if found.neighbours:
         out.print(_neighbours(found.neighbours))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Container, Iterable, Mapping
+from functools import partial
 
 import msgspec
 from sqlalchemy import Connection, select, tuple_
@@ -32,6 +33,31 @@ def peers_of(verdict: RoomVerdict, spoke: Container[str]) -> list[str]:
         if attempt.decode_server and attempt.decode_server not in spoke:
             peers.append(attempt.decode_server)
     return peers
+
+
+def renamed(verdict: RoomVerdict, spoke: Container[str], resolve: Callable[[str], str]) -> RoomVerdict:
+    """``verdict`` with the servers of its attempts as ``resolve`` calls them, but for those that spoke."""
+    if not peers_of(verdict, spoke):  # nearly always
+        return verdict
+
+    def name(given: str) -> str:
+        return given if not given or given in spoke else resolve(given)
+
+    if all(
+        name(attempt.prefill_server) == attempt.prefill_server
+        and name(attempt.decode_server) == attempt.decode_server
+        for attempt in verdict.attempts
+    ):
+        return verdict
+    attempts = [
+        msgspec.structs.replace(
+            attempt,
+            prefill_server=name(attempt.prefill_server),
+            decode_server=name(attempt.decode_server),
+        )
+        for attempt in verdict.attempts
+    ]
+    return msgspec.structs.replace(verdict, attempts=attempts)
 
 
 class Names:
@@ -98,27 +124,6 @@ class Names:
         """The server that is called ``name``, or ``name`` itself where nobody is known by it."""
         return self._servers.get((deployment, name), name)
 
-    def resolve_all(self, deployment: str, verdict: RoomVerdict, spoke: set[str]) -> RoomVerdict:
+    def resolve_all(self, deployment: str, verdict: RoomVerdict, spoke: Container[str]) -> RoomVerdict:
         """``verdict`` with the servers of its attempts resolved, but for those that spoke themselves."""
-        if not peers_of(verdict, spoke):  # nearly always
-            return verdict
-
-        def name(given: str) -> str:
-            return given if not given or given in spoke else self.resolve(deployment, given)
-
-        if all(
-            name(attempt.prefill_server) == attempt.prefill_server
-            and name(attempt.decode_server) == attempt.decode_server
-            for attempt in verdict.attempts
-        ):
-            return verdict
-
-        attempts = [
-            msgspec.structs.replace(
-                attempt,
-                prefill_server=name(attempt.prefill_server),
-                decode_server=name(attempt.decode_server),
-            )
-            for attempt in verdict.attempts
-        ]
-        return msgspec.structs.replace(verdict, attempts=attempts)
+        return renamed(verdict, spoke, partial(self.resolve, deployment))
