@@ -10,7 +10,7 @@ from support.sglang_fakes import Manager, request, session
 
 from pd_tracer_hooks.keys import transfer_key
 from pd_tracer_hooks.sglang.binding import Call
-from pd_tracer_hooks.wire import EventKind, Owned, Side
+from pd_tracer_hooks.wire import EventKind, Owned, Side, Want
 
 DECODE = "10.0.0.2:7100"
 
@@ -263,3 +263,11 @@ def test_index_keys_travel_with_the_last_chunk_over_the_suffix() -> None:
     assert names == [["kv"], ["kv", "index_k"]]
     index = agent.looks[1].components[1]
     assert (index.pages, index.total_pages, index.last_rows) == ((4, 5, 6), 3, 10)
+
+
+def test_allocate_is_looked_at_while_the_collector_wants_everything() -> None:
+    made, agent = session(Side.decode)
+    made.decode.opened(opened(7, [20]))
+    made.wanted([Want(kind="of another release"), Want(kind="deep", for_s=60.0)])
+    made.decode.opened(opened(8, [21]))
+    assert [(look.room, look.stage.value) for look in agent.looks] == [("8", "allocate")]

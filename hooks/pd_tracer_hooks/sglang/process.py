@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,7 +24,7 @@ from pd_tracer_hooks.sglang.pools import Inventory, take_inventory
 from pd_tracer_hooks.sglang.session import Session
 from pd_tracer_hooks.sglang.sources import SourceTree, engine_tree
 from pd_tracer_hooks.sglang.targets import Of, Target, module_of, rows
-from pd_tracer_hooks.wire import Setup, Side
+from pd_tracer_hooks.wire import Setup, Side, Want
 
 log = logging.getLogger("pd_tracer_hooks")
 
@@ -39,6 +39,7 @@ class Process:
         self.guard = guard
         self._installer = installer
         self._make_agent = make_agent
+        make_agent.on_wanted = self._wanted
         self._hub = Hub(self._handlers(), guard)
         self._attached: set[str] = set()
 
@@ -120,6 +121,10 @@ class Process:
     def _pages_freed(self, call: Call) -> None:
         if self.session is not None:
             self.session.freed(call["page_ids"], 1)
+
+    def _wanted(self, wants: Sequence[Want]) -> None:
+        if self.session is not None:
+            self.session.wanted(wants)
 
     def _sizing(self, call: Call) -> None:
         runner = call["self"]
@@ -245,6 +250,8 @@ class AgentMaker:
         self._tree = tree
         self._version = version
         self._backend: DigestBackend | None = None
+        #: Told of what the collector's answers ask for.
+        self.on_wanted: Callable[[Sequence[Want]], None] | None = None
 
     def take_memory(self) -> None:
         """Make the digest's backend, and with it all the device memory that it will ever need. Once."""

@@ -18,13 +18,15 @@ from pd_tracer_hooks.sglang.observing import main_looks, runs_of, state_looks
 from pd_tracer_hooks.sglang.pools import Inventory
 from pd_tracer_hooks.sglang.prefill import Prefill
 from pd_tracer_hooks.sglang.rooms import OwnedAt, Rooms, Transfer
-from pd_tracer_hooks.wire import EventKind, Side, Stage
+from pd_tracer_hooks.wire import EventKind, Side, Stage, Want
 
 if TYPE_CHECKING:
     from pd_tracer_hooks.agent import Agent
 
 #: The engine's status values (KVPoll) that end a transfer.
 FAILED, SUCCESS = 0, 4
+#: For so long at most one answer can ask for every stage.
+LONGEST_DEEP_S = 900.0
 #: When a received room's rows are looked at again.
 RECHECK_AFTER_S = (0.005, 0.05, 0.5)
 
@@ -61,7 +63,8 @@ class Session:
         # there the end of the request tells; prefill's may be shared, or duplicates that go early.
         self.owners = PageOwners(tracked=self._host_pools or side is Side.decode)
         self.later = Later(self._run_later, self._lost)
-        self.stages = frozenset(Stage) - {Stage.allocate}
+        #: Until when (monotonic) the collector wants every stage, ``allocate`` too.
+        self._deep_until = 0.0
         self._stream: Any = None
         self.prefill = Prefill(self)
         self.decode = Decode(self)
@@ -71,8 +74,14 @@ class Session:
         return str(room) not in {"0", "None"}
 
     def wants(self, stage: Stage) -> bool:
-        """Whether ``stage`` is looked at."""
-        return stage in self.stages
+        """Whether ``stage`` is looked at. ``allocate`` only while the collector asks for all there is."""
+        return stage is not Stage.allocate or time.monotonic() < self._deep_until
+
+    def wanted(self, wants: Sequence[Want]) -> None:
+        """Take what the collector's answer asks for. Kinds that are not known here are the agent's."""
+        for want in wants:
+            if want.kind == "deep" and want.for_s > 0:
+                self._deep_until = max(self._deep_until, time.monotonic() + min(want.for_s, LONGEST_DEEP_S))
 
     def event(self, kind: EventKind, transfer: Transfer, reason: str = "") -> None:
         """Report something that happened to a room."""

@@ -122,7 +122,7 @@ def test_killed_decode_server(collector: Server, model: Path, tmp_path: Path) ->
 
 
 def test_several_answers_to_one_prompt(collector: Server, model: Path, tmp_path: Path) -> None:
-    """With n > 1 the router's one room is used twice at once: whatever the engine makes of it, nobody is blamed."""
+    """With n > 1 one room is used twice at once: whatever the engine makes of it, nobody is blamed."""
     with disaggregated(model, tmp_path, collector.url) as service:
         for prompt in prompts(2, seed=13):
             body = {"text": prompt, "sampling_params": {"temperature": 0, "max_new_tokens": 4, "n": 2}}
