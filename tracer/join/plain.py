@@ -29,6 +29,7 @@ from pd_tracer_hooks.wire import (
 from tracer.join import intervals
 from tracer.join.compare import finals
 from tracer.join.component import equal_text
+from tracer.join.exoneration import not_covered
 from tracer.join.expected import SideManifest, expected_names, layers_held
 from tracer.join.model import (
     Attempt,
@@ -82,7 +83,16 @@ def judge_plain(
     components = _components(looks, expected)
     if components is None or not expected.names.issubset([part.component for part in components]):
         return None
-    return _room(looks, decode, components, deadline)
+    known = expected.prefill is not None and expected.decode is not None
+    gaps = not_covered(components, manifests=known, start=_start(looks)) if deadline is None else None
+    return _room(looks, decode, components, deadline, gaps)
+
+
+def _start(looks: _Looks) -> int:
+    """Page of the sequence at which the transfer starts."""
+    return max(
+        part.start for look in (looks.sent, looks.received) if look is not None for part in look.components
+    )
 
 
 def _looks(entries: Sequence[Entry]) -> _Looks | None:
@@ -307,7 +317,11 @@ def _waiting(
 
 
 def _room(
-    looks: _Looks, decode: Entry | None, components: list[ComponentVerdict], deadline: float | None
+    looks: _Looks,
+    decode: Entry | None,
+    components: list[ComponentVerdict],
+    deadline: float | None,
+    gaps: list[str] | None,
 ) -> RoomVerdict:
     send, receive = looks.send, looks.receive
     verdict = components[0].verdict
@@ -321,6 +335,8 @@ def _room(
         components=components,
         prefill_workers=[send.worker.id] if send is not None else [],
         decode_workers=[decode.worker.id] if decode is not None else [],
+        exonerated=gaps is not None,
+        not_covered=gaps or [],
     )
     attempt = Attempt(
         number=1,
@@ -343,6 +359,8 @@ def _room(
         join_delay_s=(
             max(0.0, receive.received - send.received) if send is not None and receive is not None else None
         ),
+        exonerated=gaps is not None,
+        not_covered=gaps or [],
     )
 
 

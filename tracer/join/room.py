@@ -26,7 +26,7 @@ from tracer.join.scene import NO_DONORS
 from tracer.join.transfer import JudgedTransfer, judge_transfer
 from tracer.join.transfers import Draft
 from tracer.join.wording import join_words, sentences
-from tracer.join.worst import severity, worst
+from tracer.join.worst import foremost, severity, worst
 
 #: Page digests that come when the observations they belong to are here no more.
 _NO_LOOKS = "page digests came, and the observations that they belong to are not here"
@@ -109,6 +109,8 @@ def judge_generally(
         components=_components(latest.transfers),
         trace=_first(entry.record.trace for entry in _entries(drafts[-1])),
         join_delay_s=_join_delay(drafts[-1]),
+        exonerated=all(transfer.exonerated for transfer in latest.transfers),
+        not_covered=_not_covered(latest.transfers),
     )
 
 
@@ -124,7 +126,7 @@ def _attempt(number: int, draft: Draft, transfers: list[TransferVerdict]) -> Att
     return Attempt(
         number=number,
         verdict=verdict,
-        cause=alike[0].cause,
+        cause=foremost(transfer.cause for transfer in alike),
         reason=reason,
         prefill_server=_server(prefill) or _server(unplaced) or _peer(decode),
         decode_server=_server(decode) or _peer(prefill) or _peer(unplaced),
@@ -190,6 +192,13 @@ def _components(transfers: Sequence[TransferVerdict]) -> list[ComponentVerdict]:
             if known is None or severity(component.verdict) < severity(known.verdict):
                 found[component.component] = component
     return [found[name] for name in sorted(found)]
+
+
+def _not_covered(transfers: Sequence[TransferVerdict]) -> list[str]:
+    """What the exoneration of a room leaves open: what that of any of its transfers does."""
+    if not all(transfer.exonerated for transfer in transfers):
+        return []
+    return list(dict.fromkeys(gap for transfer in transfers for gap in transfer.not_covered))
 
 
 def _earliest(judged: Iterable[JudgedTransfer]) -> float | None:

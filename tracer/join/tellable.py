@@ -45,7 +45,7 @@ class Saw(str, Enum):
     details = "details"
     #: Order-free sums among them.
     order_free = "order_free"
-    #: Another room's digests were found in the pages.
+    #: Another room's digests were found in the pages, which takes page digests of both.
     donor = "donor"
     #: Both manifests are here, and list what the pools have.
     manifests = "manifests"
@@ -54,7 +54,7 @@ class Saw(str, Enum):
 
 
 class Outcome(Struct, frozen=True):
-    """What must be said: the verdict, for a mismatch its cause, for a match whether it exonerates."""
+    """What must be said: the verdict, for a mismatch its cause, and whether a match must exonerate."""
 
     verdict: Verdict
     cause: Cause | None = None

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from tracer.join.component import Judged, doubtful, judge_component
+from tracer.join.exoneration import not_covered
 from tracer.join.expected import expected_names
 from tracer.join.model import ComponentVerdict, Donors, Manifests, Policy, TransferVerdict, Verdict
 from tracer.join.parts import gather
@@ -15,7 +16,7 @@ from tracer.join.told import excuse
 from tracer.join.transfers import Transfer
 from tracer.join.unfinished import unfinished
 from tracer.join.wording import sentences
-from tracer.join.worst import worst
+from tracer.join.worst import foremost, worst
 
 
 class JudgedTransfer(Struct, frozen=True):
@@ -41,15 +42,22 @@ def judge_transfer(
     if not judged:
         judged = [_without_components(scene)]
     verdict = worst(j.verdict.verdict for j in judged)
+    gaps = not_covered(
+        components,
+        manifests=scene.prefill_manifest.known and scene.decode_manifest.known,
+        start=max((side.start for side in (*scene.prefill.values(), *scene.decode.values())), default=0),
+    )
     said = TransferVerdict(
         key=transfer.key,
         verdict=verdict,
-        cause=next((j.verdict.cause for j in judged if j.verdict.verdict is verdict), None),
+        cause=foremost(j.verdict.cause for j in judged if j.verdict.verdict is verdict),
         reason=reason_of([j.verdict for j in judged], verdict),
         components=components,
         prefill_workers=scene.prefill_workers,
         decode_workers=scene.decode_workers,
         notes=_notes(scene, verdict),
+        exonerated=gaps is not None,
+        not_covered=gaps or [],
     )
     return JudgedTransfer(said, scene.waiting.deadline if any(j.open for j in judged) else None)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tracer.join.model import DECIDED_EARLY, PRECEDENCE, Verdict
+from tracer.join.model import DECIDED_EARLY, PRECEDENCE, Cause, Verdict
 
 #: Early findings first, then pending, then the others as PRECEDENCE has them.
 _RANK = {
@@ -18,6 +18,8 @@ _RANK = {
     )
 }
 
+_CAUSES = {cause: rank for rank, cause in enumerate(Cause)}
+
 
 def severity(verdict: Verdict) -> int:
     """Smaller is worse."""
@@ -27,3 +29,8 @@ def severity(verdict: Verdict) -> int:
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
     """The verdict on a whole of at least one part. Raises ``ValueError`` when there is none."""
     return min(verdicts, key=_RANK.__getitem__)
+
+
+def foremost(causes: Iterable[Cause | None]) -> Cause | None:
+    """The cause of a whole: the first in the order of causes that one of its parts has, or None."""
+    return min((cause for cause in causes if cause is not None), key=_CAUSES.__getitem__, default=None)
