@@ -20,7 +20,8 @@ class Standing(str, Enum):
     exonerated = "exonerated"
     #: Equal, but only head and tail of something were read.
     ends_only = "ends_only"
-    #: Equal in full as far as it was traced; layers or components of the pools were not.
+    #: Equal in full as far as it was traced: layers were left out, a manifest is missing, or a note says that
+    #: another look found something else.
     not_all_traced = "not_all_traced"
     #: It differs, and the cause is told.
     explained = "explained"
@@ -64,7 +65,7 @@ def statement(standings: Counter[Standing]) -> str:
 
 _CLAUSES = (
     (Standing.ends_only, "matched at both ends only"),
-    (Standing.not_all_traced, "matched in what was traced, which was not all"),
+    (Standing.not_all_traced, "matched as far as they were traced, which is not all"),
     (Standing.explained, "with damage whose cause is told"),
     (Standing.unexplained, "with damage left unexplained"),
 )

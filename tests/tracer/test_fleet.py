@@ -54,7 +54,7 @@ def test_standings(verdict: RoomVerdict, expected: Standing) -> None:
         (
             [case for case, _ in CASES[:6]],
             "the transfer is exonerated in 1 of 6 rooms compared; 1 matched at both ends only; "
-            "1 matched in what was traced, which was not all; 1 with damage whose cause is told; "
+            "1 matched as far as they were traced, which is not all; 1 with damage whose cause is told; "
             "2 with damage left unexplained",
         ),
         (

@@ -44,7 +44,7 @@ class Exonerated(Model):
     )
     ends_only: int = Field(description="Rooms that are equal where only head and tail were read")
     not_all_traced: int = Field(
-        description="Rooms that are equal as far as they were traced, which was not all"
+        description="Rooms equal in full as far as they were traced, which is not enough to exonerate"
     )
     explained: dict[Cause, int] = Field(description="Rooms that differ, by the cause that is told")
     unexplained: int = Field(description="Rooms that differ, and no cause could be told")
