@@ -91,7 +91,7 @@ class Process:
         def handler(call: Call) -> None:
             session = self.session
             if session is not None and session.side is side:
-                getattr(session, side.value).__getattribute__(name)(call)
+                getattr(getattr(session, side.value), name)(call)
 
         return handler
 
@@ -297,6 +297,13 @@ class AgentMaker:
             if finding.fit is Fit.changed:
                 log.warning("pd-tracer: %s: %s", finding.path, finding.reason)
         return findings
+
+
+def _owning_layers(args: Any, inventory: Inventory) -> dict[str, list[int]] | None:
+    """Layers that own a buffer, by component; None where this rank holds a part of the model only."""
+    if int(getattr(args, "pp_size", 1) or 1) > 1:
+        return None
+    return {component.name: sorted(component.pool.buffers) for component in inventory.moved}
 
 
 def _model_layers(scheduler: Any, inventory: Inventory) -> int:
