@@ -14,7 +14,7 @@ from tracer.demo.faults import Aim
 from tracer.demo.geometry import INDEX_K, KV, Geometry, shape_of
 from tracer.demo.plan import HARMLESS, Fault, PlannedRoom, Stages
 from tracer.demo.told import told_at_best, told_of
-from tracer.join.model import ComponentVerdict, Verdict
+from tracer.join.model import Cause, ComponentVerdict, Verdict
 
 
 class ExpectedComponent(Struct, frozen=True, kw_only=True):
@@ -27,6 +27,12 @@ class ExpectedComponent(Struct, frozen=True, kw_only=True):
     pages: frozenset[int] | None = None
     #: Pages as counted by prefill and by decode.
     counts: tuple[int, int] | None = None
+    #: The edge of a chunk at which the damage ends.
+    edge: int | None = None
+    #: The last look before the bytes changed, if the cause is one of time.
+    before: str = ""
+    #: The room whose bytes these are, if the cause is another room.
+    donor: str = ""
 
 
 class Expected(Struct, frozen=True, kw_only=True):
@@ -65,8 +71,13 @@ _ROOM_VERDICTS = {
 }
 
 
-def expect(room: PlannedRoom, hit: Aim | None, geometry: Geometry, stages: Stages = "all") -> Expected:
-    """What must be said of ``room``, given what was done to it (``hit``; None: nothing) and observed."""
+def expect(
+    room: PlannedRoom, hit: Aim | None, geometry: Geometry, stages: Stages = "all", donor: str = ""
+) -> Expected:
+    """What must be said of ``room``, given what was done to it (``hit``; None: nothing) and observed.
+
+    ``donor``: the room whose late write it got.
+    """
     pages = shape_of(room.tokens, geometry).pages
     intact = {
         name: ExpectedComponent(verdict=Verdict.match, layers=geometry.layer_ids(name))
@@ -89,7 +100,12 @@ def expect(room: PlannedRoom, hit: Aim | None, geometry: Geometry, stages: Stage
         sliced = ExpectedComponent(verdict=Verdict.incomparable)
         return Expected(verdict=Verdict.incomparable, components=intact | {hit.component: sliced})
     damaged = ExpectedComponent(
-        verdict=Verdict.mismatch, layers=hit.layers, pages=bucket_pages(hit.pages, pages)
+        verdict=Verdict.mismatch,
+        layers=hit.layers,
+        pages=bucket_pages(hit.pages, pages),
+        edge=hit.pages[-1] + 1 if hit.fault is Fault.chunks_late else None,
+        before=hit.after,
+        donor=donor,
     )
     return Expected(verdict=Verdict.mismatch, components=intact | {hit.component: damaged})
 
@@ -146,6 +162,21 @@ def _compare(wanted: ExpectedComponent, said: ComponentVerdict) -> list[str]:
         pages = {first + i for first, count in said.where.page_runs for i in range(count)}
         if wanted.pages is not None and pages != wanted.pages:
             problems.append(f"pages {sorted(pages)}, expected {sorted(wanted.pages)}")
+        problems += _compare_tale(wanted, said)
+    return problems
+
+
+def _compare_tale(wanted: ExpectedComponent, said: ComponentVerdict) -> list[str]:
+    """What is said beside the place: at which edge, since when, by whom."""
+    problems = []
+    if wanted.edge is not None and wanted.edge not in said.chunk_edges:
+        problems.append(f"edges of chunks {said.chunk_edges}, expected {wanted.edge}")
+    if said.cause in (Cause.late, Cause.overwritten):
+        before = None if said.timing is None else said.timing.before
+        if wanted.before and before != wanted.before:
+            problems.append(f"the last look before the change is {before}, expected {wanted.before}")
+    if said.cause is Cause.cross_room and wanted.donor not in {donor.room for donor in said.donors}:
+        problems.append(f"donors {[donor.room for donor in said.donors]}, expected {wanted.donor}")
     return problems
 
 
@@ -155,9 +186,11 @@ def judge(
     answer: RoomAnswer | None,
     geometry: Geometry,
     stages: Stages = "all",
+    *,
+    donor: str = "",
 ) -> Outcome:
     """Hold the collector's answer against what was planned and against what was really done."""
-    expected = expect(room, hit, geometry, stages)
+    expected = expect(room, hit, geometry, stages, donor)
     problems = compare(expected, answer)
     made = hit is not None or room.fault in (None, *HARMLESS)
     cause = None if answer is None else answer.cause

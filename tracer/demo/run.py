@@ -205,8 +205,17 @@ def conclude(
     engine: Engine = "nixl",
 ) -> Result:
     """Hold what was planned and done against what was answered. Pure."""
+    names = {room.index: room.room for room in rooms}
     outcomes = [
-        judge(room, traffic.aims.get(room.index), answers.get(room.room), geometry, stages) for room in rooms
+        judge(
+            room,
+            traffic.aims.get(room.index),
+            answers.get(room.room),
+            geometry,
+            stages,
+            donor=names.get(room.donor, ""),
+        )
+        for room in rooms
     ]
     return Result(
         rows=summarise(outcomes),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from pd_tracer_hooks.wire import Stage
 from tracer.demo.plan import Fault, PlannedRoom, Stages
+from tracer.join.looks import name_of
 
 #: The stages that are observed.
 OBSERVED: dict[Stages, frozenset[Stage]] = {
@@ -17,10 +18,10 @@ OBSERVED: dict[Stages, frozenset[Stage]] = {
 RECEIVE, ADMIT = "receive", "admit"
 #: Seconds after ``receive`` at which the rows are read again, while they are the room's.
 RECHECKS_S = (0.005, 0.05, 0.5)
-NAMES = (RECEIVE, ADMIT, *(f"recheck {number}" for number in range(len(RECHECKS_S))))
+NAMES = (RECEIVE, ADMIT, *(name_of(Stage.recheck, number) for number in range(len(RECHECKS_S))))
 
 #: Looks behind which late bytes may come: some later look then sees them, in any room of :data:`_LONG`.
-LATE_AFTER = (RECEIVE, ADMIT, "recheck 0", "recheck 1")
+LATE_AFTER = NAMES[:-1]
 
 #: Rooms that decode for so long that all looks are made.
 _LONG = (Fault.early_completion, Fault.chunks_late)
@@ -39,8 +40,8 @@ class LookAt:
 
     @property
     def name(self) -> str:
-        """One of :data:`NAMES`."""
-        return f"recheck {self.number}" if self.stage is Stage.recheck else self.stage.value
+        """One of :data:`NAMES`, the collector's words."""
+        return name_of(self.stage, self.number)
 
 
 @dataclass(frozen=True)
