@@ -1,5 +1,7 @@
 """The demo's own judgement: what a room's answer must say, and that anything else is a problem."""
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -9,7 +11,17 @@ from tracer.demo.expect import bucket_pages, judge
 from tracer.demo.faults import Aim
 from tracer.demo.geometry import INDEX_K, KV, Geometry
 from tracer.demo.plan import Fault, PlannedRoom
-from tracer.join.model import Attempt, ComponentVerdict, SideExtent, Verdict, Where
+from tracer.join.model import (
+    Attempt,
+    Cause,
+    ComponentVerdict,
+    Donor,
+    How,
+    SideExtent,
+    Timing,
+    Verdict,
+    Where,
+)
 
 GEOMETRY = Geometry()
 LAYERS = {KV: [0, 1, 2, 3, 4, 5], INDEX_K: [0, 2, 3, 5]}
@@ -79,6 +91,65 @@ RIGHT = [
         answer(Verdict.mismatch, damaged(KV, [3], [(100, 2)]), component(INDEX_K)),
     ),
 ]
+
+
+LATE = Aim(
+    fault=Fault.chunks_late, component=KV, layers=tuple(LAYERS[KV]), pages=tuple(range(16)), after="admit"
+)
+CROSSED = msgspec.structs.replace(LATE, fault=Fault.late_write, after="")
+
+
+def caused(cause: Cause, **more: Any) -> RoomAnswer:
+    """A room whose first chunk is damaged in all layers, explained."""
+    kv = msgspec.structs.replace(damaged(KV, LAYERS[KV], [(0, 16)]), cause=cause, **more)
+    return msgspec.structs.replace(answer(Verdict.mismatch, kv, component(INDEX_K)), cause=cause)
+
+
+def donor(name: str) -> Donor:
+    return Donor(room=name, how=How.digests, page_runs=[(0, 16)])
+
+
+def timing(before: str) -> Timing:
+    return Timing(look="recheck 1", after_receive_s=0.05, before=before)
+
+
+@pytest.mark.parametrize(
+    ("hit", "said", "told", "problems"),
+    [
+        (LATE, caused(Cause.late, chunk_edges=[16], timing=timing("admit")), "told", []),
+        (
+            LATE,
+            caused(Cause.late, timing=timing("receive")),
+            "told",
+            [
+                "kv: edges of chunks [], expected 16",
+                "kv: the last look before the change is receive, expected admit",
+            ],
+        ),
+        (LATE, caused(Cause.unexplained, chunk_edges=[16]), "untold", []),
+        (
+            LATE,
+            caused(Cause.source_changed, chunk_edges=[16]),
+            "wrong",
+            ["cause source_changed, which is not what was done"],
+        ),
+        (CROSSED, caused(Cause.cross_room, donors=[donor("16")]), "told", []),
+        (CROSSED, caused(Cause.cross_room, donors=[donor("1")]), "told", ["kv: donors ['1'], expected 16"]),
+        (CROSSED, caused(Cause.unexplained), "untold", []),
+    ],
+)
+def test_what_is_said_of_the_cause(hit: Aim, said: RoomAnswer, told: str, problems: list[str]) -> None:
+    outcome = judge(room(hit.fault, tokens=20 * 64), hit, said, GEOMETRY, donor="16")
+    assert (outcome.told, outcome.problems) == (told, problems)
+    assert outcome.found
+
+
+@pytest.mark.parametrize("fault", [Fault.overwritten, Fault.sent_early])
+def test_few_stages_do_not_see_everything(fault: Fault) -> None:
+    hit = msgspec.structs.replace(LATE, fault=fault)
+    planned = room(fault, tokens=20 * 64)
+    assert judge(planned, hit, INTACT, GEOMETRY, "minimal").located
+    assert not judge(planned, hit, INTACT, GEOMETRY, "all").found
 
 
 @pytest.mark.parametrize(("planned", "hit", "said"), RIGHT)
