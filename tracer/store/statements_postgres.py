@@ -18,16 +18,19 @@ from tracer.store.statements import (
     Row,
     upsert_tail,
 )
+from tracer.store.text_array import TextArray, teach
 
 # One statement whose rows are locked in one order: that is what keeps replicas from deadlocking.
 _LOCK = """
+WITH locked AS (
 INSERT INTO room_keys (deployment, room, transfer_key, day, version)
 SELECT k.deployment, k.room, k.transfer_key, %s, 1
-FROM unnest(%s::text[], %s::text[], %s::text[]) AS k (deployment, room, transfer_key)
+FROM unnest(%s, %s, %s) AS k (deployment, room, transfer_key)
 ORDER BY k.deployment COLLATE "C", k.room COLLATE "C", k.transfer_key COLLATE "C"
 ON CONFLICT (deployment, room, transfer_key)
 DO UPDATE SET version = room_keys.version + 1 WHERE room_keys.transfer_key = ''
 RETURNING deployment, room, transfer_key, day, version
+) SELECT deployment, room, day, version FROM locked WHERE transfer_key = ''
 """
 _JOIN = """
 FROM unnest(%s::int[], %s::text[], %s::text[]) AS wanted (day, deployment, room)
@@ -62,11 +65,11 @@ class PostgresStatements:
     def lock_rooms(self, cursor: Any, keys: Sequence[KeyRow], day: int) -> dict[RoomRef, tuple[int, int]]:
         """One merged, sorted upsert."""
         deployments, names, transfer_keys = zip(*keys, strict=True)
-        cursor.execute(_LOCK, (day, list(deployments), list(names), list(transfer_keys)))
+        teach(cursor)
+        cursor.execute(_LOCK, (day, TextArray(deployments), TextArray(names), TextArray(transfer_keys)))
         return {
             (deployment, room): (first_day, version)
-            for deployment, room, key, first_day, version in cursor.fetchall()
-            if not key
+            for deployment, room, first_day, version in cursor.fetchall()
         }
 
     def append_records(self, cursor: Any, rows: Sequence[Row]) -> None:
