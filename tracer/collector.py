@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 import structlog
@@ -19,6 +20,7 @@ from tracer.store.flush import Flusher
 from tracer.store.rollups import load_pairs
 from tracer.store.statements_postgres import PostgresStatements
 from tracer.store.statements_sqlite import SqliteStatements
+from tracer.store.wants import Asking, Wants
 from tracer.store.writer import Writer
 
 log = structlog.get_logger(__name__)
@@ -37,6 +39,7 @@ class Collector:
     deadlines: Deadlines
     counters: Counters
     registry: CollectorRegistry
+    wants: Wants
 
     def start(self) -> None:
         """Bring the schema up to date where that is ours to do, and start the threads.
@@ -79,6 +82,7 @@ def make_collector(settings: Settings) -> Collector:
     """
     registry = CollectorRegistry()
     counters = Counters(registry)
+    wants = Wants()
     database = open_database(settings.database_url)
     registry.register(StoreGauges(database, settings.ratio_window_s))
 
@@ -87,7 +91,13 @@ def make_collector(settings: Settings) -> Collector:
             pairs = load_pairs(connection)
         counters.know_pairs(pairs)
         statements = SqliteStatements() if database.is_sqlite else PostgresStatements()
-        return Flusher(statements, settings.policy(), replica=settings.replica, pairs=pairs)
+        return Flusher(
+            statements,
+            settings.policy(),
+            replica=settings.replica,
+            pairs=pairs,
+            asking=Asking(settings.asks(), wants),
+        )
 
     writer = Writer(
         database,
@@ -96,5 +106,11 @@ def make_collector(settings: Settings) -> Collector:
         queue_batches=settings.queue_batches,
         queue_bytes=settings.queue_bytes,
     )
-    deadlines = Deadlines(database, writer, also=counters.expire)
-    return Collector(settings, database, writer, deadlines, counters, registry)
+
+    def also() -> None:
+        counters.expire()
+        with database.read.connect() as connection:
+            wants.refresh(connection, time.time())
+
+    deadlines = Deadlines(database, writer, also=also)
+    return Collector(settings, database, writer, deadlines, counters, registry, wants)

@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from tracer.asks import AskPolicy
 from tracer.join.model import Policy
 
 PREFIX = "PD_TRACER_"
@@ -56,6 +57,18 @@ class Settings(BaseSettings):
         gt=0,
         description="Seconds from `opened` until prefill is called missing if nothing was sent",
     )
+    detail_s: float = Field(
+        default=120.0,
+        ge=0,
+        description="Seconds for which workers are asked for a mismatch's page digests; 0: never",
+    )
+    detail_rooms: int = Field(default=200, ge=0, description="Rooms whose page digests are asked for at once")
+    deep_s: float = Field(
+        default=300.0,
+        ge=0,
+        description="Seconds for which a bad pair is asked for all stages and every page; 0: never",
+    )
+    deep_pairs: int = Field(default=4, ge=0, description="Pairs that are asked so at once")
     ratio_window_s: float = Field(
         default=900.0,
         gt=0,
@@ -97,6 +110,15 @@ class Settings(BaseSettings):
             return value
         scheme = value.split(":", 1)[0]
         raise ValueError(f"scheme {scheme!r} is not known: use sqlite:///FILE or postgresql://...")
+
+    def asks(self) -> AskPolicy:
+        """What workers are asked for after a mismatch."""
+        return AskPolicy(
+            detail_s=self.detail_s,
+            detail_rooms=self.detail_rooms,
+            deep_s=self.deep_s,
+            deep_pairs=self.deep_pairs,
+        )
 
     def policy(self) -> Policy:
         """How long the join waits."""

@@ -99,8 +99,10 @@ class Agent:
             model_layers=model_layers,
             owning_layers=owning_layers or {},
         )
-        #: Signatures do not hold the coverage, so these digests compare with those of the usual plan.
-        self._deep_plan = replace(self._plan, full=True, layer_sums=True)
+        #: Signatures do not hold the coverage, so these digests compare with those of the usual plan. On the
+        #: CPU path every page more would cost the engine's thread, so there only the stages grow.
+        on_device = self._backend.name != "cpu"
+        self._deep_plan = replace(self._plan, full=self._plan.full or on_device, layer_sums=True)
         self._make_transport = transport or (lambda: HttpTransport(settings.url))
         self._on_wanted = on_wanted
         self._guard = guard or Guard(settings.max_faults, raising=settings.raise_faults)

@@ -136,9 +136,9 @@ def ask_once(want: Want) -> Recorder:
     return Recorder(reply)
 
 
-def agent_for(recorder: Recorder, **changes: object) -> Agent:
+def agent_for(recorder: Recorder, backend: CpuBackend | None = None, **changes: object) -> Agent:
     settings = Settings(url=recorder.url, deployment="d", server="D0", flush_ms=5.0, k=1, **changes)  # type: ignore[arg-type]
-    return Agent(settings, describe_worker(settings, side=Side.decode), backend=CpuBackend())
+    return Agent(settings, describe_worker(settings, side=Side.decode), backend=backend or CpuBackend())
 
 
 def look(room: str) -> Look:
@@ -173,9 +173,16 @@ def test_an_agent_answers_with_the_digests_behind_its_sums(detail_wanted: Record
     assert seen.components[0].sums.values()[2] == cell_sum(cells)
 
 
-def test_an_agent_looks_closer_when_asked() -> None:
+class Device(CpuBackend):
+    """A backend that costs the engine's thread nothing, as far as an agent can tell."""
+
+    name = "device"
+
+
+@pytest.mark.parametrize(("backend", "coverage"), [(Device(), Coverage.full), (CpuBackend(), Coverage.ends)])
+def test_an_agent_looks_closer_when_asked(backend: CpuBackend, coverage: Coverage) -> None:
     with recording(ask_once(Want(kind="deep", for_s=60.0))) as recorder:
-        agent = agent_for(recorder, coverage="ends")
+        agent = agent_for(recorder, backend, coverage="ends")
         agent.observe(look("before"))
         recorder.wait(lambda: len(recorder.observations) == 1)
         while not agent.deep:  # until the answer was read
@@ -184,6 +191,7 @@ def test_an_agent_looks_closer_when_asked() -> None:
         recorder.wait(lambda: len(recorder.observations) == 2)
         assert agent.close(5)
     first, second = (seen.components[0] for seen in recorder.observations)
-    assert (first.coverage, second.coverage) == (Coverage.ends, Coverage.full)
+    assert (first.coverage, second.coverage) == (Coverage.ends, coverage)
     assert first.signature == second.signature
+    assert len(first.layer_sums) == 0
     assert len(second.layer_sums) == 8 * 3 * 2

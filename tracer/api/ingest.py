@@ -66,6 +66,7 @@ async def _take(request: Request, collector: Collector) -> Response:
         duplicate=outcome.duplicate,
         conflicting=outcome.conflicting,
         refused=refused,
+        wanted=collector.wants.of(batch.worker.deployment, batch.worker.id, time.time()),
     )
     return respond(request, 200, answer)
 
@@ -74,7 +75,13 @@ def _prepare(body: bytes, content_type: str, collector: Collector) -> tuple[Read
     now = time.time()
     read = read_report(body, content_type, now=now, max_records=collector.settings.max_batch_records)
     batch = make_batch(
-        read.report, read.observations, read.events, read.manifests, received=now, size=len(body)
+        read.report,
+        read.observations,
+        read.events,
+        read.manifests,
+        read.details,
+        received=now,
+        size=len(body),
     )
     return read, batch
 

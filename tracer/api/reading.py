@@ -18,6 +18,7 @@ from pd_tracer_hooks import wire
 from pd_tracer_hooks.version import WIRE_VERSION
 from pd_tracer_hooks.wire import (
     Count,
+    Detail,
     Event,
     Heartbeat,
     Manifest,
@@ -31,7 +32,14 @@ from pd_tracer_hooks.wire import (
     Worker,
 )
 from tracer.api.answers import Rejected
-from tracer.api.validate import Invalid, check_envelope, check_event, check_manifest, check_observation
+from tracer.api.validate import (
+    Invalid,
+    check_detail,
+    check_envelope,
+    check_event,
+    check_manifest,
+    check_observation,
+)
 
 CONTENT_TYPES = (wire.MSGPACK, wire.JSON)
 #: A report with more refusals than this lists the first of them; the rest are counted alone.
@@ -56,6 +64,7 @@ class _Envelope(Struct, kw_only=True):
     observations: list[msgspec.Raw] = []
     events: list[msgspec.Raw] = []
     manifests: list[msgspec.Raw] = []
+    details: list[msgspec.Raw] = []
     heartbeat: Heartbeat | None = None
     drops: Annotated[dict[Name, Count], Meta(max_length=64)] = {}
 
@@ -68,13 +77,14 @@ class _Decoders:
     observation: Any
     event: Any
     manifest: Any
+    detail: Any
 
 
 _DECODERS = {
     kind: _Decoders(
         *(
             wire.decoder(struct, kind)
-            for struct in (Report, _Version, _Envelope, Observation, Event, Manifest)
+            for struct in (Report, _Version, _Envelope, Observation, Event, Manifest, Detail)
         )
     )
     for kind in CONTENT_TYPES
@@ -89,12 +99,13 @@ class Read:
     observations: list[Observation]
     events: list[Event]
     manifests: list[Manifest]
+    details: list[Detail]
     refused: list[Refusal]
 
     @property
     def only_refused(self) -> bool:
         """Whether there were records, and none of them is good."""
-        return bool(self.refused) and not (self.observations or self.events or self.manifests)
+        return bool(self.refused) and not (self.observations or self.events or self.manifests or self.details)
 
 
 def read_report(body: bytes, content_type: str, *, now: float, max_records: int) -> Read:
@@ -109,12 +120,13 @@ def read_report(body: bytes, content_type: str, *, now: float, max_records: int)
     except _DECODE_ERRORS:
         return _read_slowly(body, decoders, content_type, now=now, max_records=max_records)
     _check_version(report.wire)
-    _check_size(len(report.observations) + len(report.events) + len(report.manifests), max_records)
+    _check_size(_records_in(report), max_records)
     _check_envelope(report, now)
     indexed = (
         list(enumerate(report.observations)),
         list(enumerate(report.events)),
         list(enumerate(report.manifests)),
+        list(enumerate(report.details)),
     )
     return _checked(report, *indexed, refused=refused, now=now)
 
@@ -133,11 +145,12 @@ def _read_slowly(
         raise Rejected(
             400, f"the body is no {content_type.split('/')[1]}: {error}", hint=f"sent as {content_type}"
         ) from None
-    _check_size(len(envelope.observations) + len(envelope.events) + len(envelope.manifests), max_records)
+    _check_size(_records_in(envelope), max_records)
     refused: list[Refusal] = []
     observations = _each(envelope.observations, decoders.observation, RecordKind.observations, refused)
     events = _each(envelope.events, decoders.event, RecordKind.events, refused)
     manifests = _each(envelope.manifests, decoders.manifest, RecordKind.manifests, refused)
+    details = _each(envelope.details, decoders.detail, RecordKind.details, refused)
     report = Report(
         wire=envelope.wire,
         worker=envelope.worker,
@@ -147,7 +160,7 @@ def _read_slowly(
         drops=envelope.drops,
     )
     _check_envelope(report, now)
-    return _checked(report, observations, events, manifests, refused=refused, now=now)
+    return _checked(report, observations, events, manifests, details, refused=refused, now=now)
 
 
 _T = TypeVar("_T")
@@ -171,6 +184,7 @@ def _checked(
     observations: list[tuple[int, Observation]],
     events: list[tuple[int, Event]],
     manifests: list[tuple[int, Manifest]],
+    details: list[tuple[int, Detail]],
     *,
     refused: list[Refusal],
     now: float,
@@ -192,6 +206,7 @@ def _checked(
         keep(observations, RecordKind.observations, lambda record: check_observation(record, side, now)),
         keep(events, RecordKind.events, lambda record: check_event(record, now)),
         keep(manifests, RecordKind.manifests, lambda record: check_manifest(record, now)),
+        keep(details, RecordKind.details, lambda record: check_detail(record, now)),
         refused,
     )
 
@@ -205,6 +220,11 @@ def _check_version(theirs: str) -> None:
             hint=f"use hooks from {wire.OLDER_MINORS} minor releases older to {wire.NEWER_MINORS} newer"
             f" than {WIRE_VERSION}, or another collector",
         )
+
+
+def _records_in(report: Report | _Envelope) -> int:
+    lists = (report.observations, report.events, report.manifests, report.details)
+    return sum(map(len, lists))
 
 
 def _check_size(records: int, most: int) -> None:

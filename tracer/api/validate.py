@@ -13,8 +13,10 @@ from functools import lru_cache
 
 from pd_tracer_hooks.digest.definition import MAX_BUCKETS
 from pd_tracer_hooks.wire import (
+    MAX_PAGES,
     ComponentDigest,
     Coverage,
+    Detail,
     Event,
     Manifest,
     Observation,
@@ -30,6 +32,8 @@ FUTURE_S = 86_400.0
 #: Bytes (UTF-8) of a name, of a room. Both databases index them, and PostgreSQL's index rows end at 2.7 kB.
 MAX_NAME_BYTES = 256
 MAX_ROOM_BYTES = 512
+#: Cells in one detail: 61 layers of 16k pages.
+MAX_DETAIL_CELLS = 1 << 20
 
 #: Stages that only one side has.
 _SIDE_OF = {
@@ -119,6 +123,26 @@ def check_event(record: Event, now: float) -> None:
     _check_text("reason", record.reason)
     if record.component:
         _check_component_name("component", record.component)
+
+
+def check_detail(record: Detail, now: float) -> None:
+    """Check page digests that were asked for. Raises :class:`Invalid`."""
+    _check_room_record(record, now)
+    _check_text("reason", record.reason)
+    _check_component_name("component", record.component)
+    if len(set(record.layers)) != len(record.layers):
+        raise Invalid("layers", "names a layer twice: each global layer id once")
+    _check_runs("runs", record.runs, MAX_PAGES)
+    cells = len(record.layers) * sum(count for _, count in record.runs)
+    if cells > MAX_DETAIL_CELLS:
+        raise Invalid("runs", f"have {cells} cells with the layers: send at most {MAX_DETAIL_CELLS} at once")
+    for field, sums, needed in (
+        ("digests", record.digests, not record.gone),
+        ("order_free", record.order_free, False),
+    ):
+        count = len(sums) // 8
+        if count != cells and (needed or count):
+            raise Invalid(field, f"has {count} values: the layers and runs have {cells} cells")
 
 
 def check_manifest(record: Manifest, now: float) -> None:
@@ -228,12 +252,14 @@ def _check_runs(field: str, runs: Sequence[Run], pages: int) -> None:
         raise Invalid(field, f"reaches page {end - 1}: the transfer has {pages} pages")
 
 
-def _check_room_record(record: Observation | Event, now: float) -> None:
+def _check_room_record(record: Observation | Event | Detail, now: float) -> None:
     room = record.room
     if not room.isascii() and len(room.encode("utf-8", "surrogatepass")) > MAX_ROOM_BYTES:
         raise Invalid("room", f"has more than {MAX_ROOM_BYTES} bytes in UTF-8: shorten or hash it")
     _check_text("room", room)
     check_time("at", record.at, now)
+    if isinstance(record, Detail):
+        return
     if record.request:
         _check_text("request", record.request)
     if record.trace:

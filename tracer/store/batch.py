@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from pd_tracer_hooks.wire import Event, Heartbeat, Manifest, Observation, Report, Worker
-from tracer.join.model import Entry, WorkerRef
-from tracer.store.codec import NaturalKey, RoomRef, encode_record, natural_key
+from pd_tracer_hooks.wire import Detail, Event, Heartbeat, Manifest, Observation, Report, Worker
+from tracer.join.model import AnyEntry, Entry, WorkerRef
+from tracer.store.codec import NaturalKey, Record, RoomRef, encode_record, natural_key
 
 
 class Incoming(NamedTuple):
@@ -16,7 +16,7 @@ class Incoming(NamedTuple):
 
     ref: RoomRef
     key: NaturalKey
-    entry: Entry
+    entry: AnyEntry
     body: bytes
 
 
@@ -68,6 +68,7 @@ def make_batch(
     observations: Sequence[Observation],
     events: Sequence[Event],
     manifests: Sequence[Manifest],
+    details: Sequence[Detail] = (),
     *,
     received: float,
     size: int,
@@ -76,8 +77,8 @@ def make_batch(
     worker = report.worker
     deployment = worker.deployment
     who = WorkerRef(worker.id, worker.boot, worker.side, worker.server)
-    made: list[Observation | Event] = [*observations, *events]
-    if observations and events:
+    made: list[Record] = [*observations, *events, *details]
+    if bool(observations) + bool(events) + bool(details) > 1:
         made.sort(key=_seq)
     records = [
         Incoming(
@@ -91,5 +92,5 @@ def make_batch(
     return Batch(worker, received, records, manifests, report.heartbeat, report.drops, size)
 
 
-def _seq(record: Observation | Event) -> int:
+def _seq(record: Record) -> int:
     return record.seq

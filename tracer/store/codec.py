@@ -7,10 +7,11 @@ from typing import NamedTuple
 import msgspec
 
 from pd_tracer_hooks import wire
-from pd_tracer_hooks.wire import Event, Manifest, Observation
+from pd_tracer_hooks.wire import Detail, Event, Manifest, Observation
 from tracer.join.model import RoomVerdict
 
 EVENT_PREFIX = "event:"
+DETAIL_PREFIX = "detail:"
 
 
 class NaturalKey(NamedTuple):
@@ -35,17 +36,32 @@ _STAGES = {stage: stage.value for stage in wire.Stage}
 _EVENT_STAGES = {kind: EVENT_PREFIX + kind.value for kind in wire.EventKind}
 
 
-def stage_of(record: Observation | Event) -> str:
-    """The ``stage`` column: an observation's stage, or ``event:<kind>``."""
-    return record.stage.value if isinstance(record, Observation) else _EVENT_STAGES[record.kind]
+_DETAIL_STAGES = {stage: DETAIL_PREFIX + stage.value for stage in wire.Stage}
+
+#: What a room's records are.
+Record = Observation | Event | Detail
 
 
-def natural_key(worker: wire.Worker, record: Observation | Event) -> NaturalKey:
+def stage_of(record: Record) -> str:
+    """The ``stage`` column: an observation's stage, ``event:<kind>`` or ``detail:<stage>``."""
+    if isinstance(record, Observation):
+        return record.stage.value
+    return _EVENT_STAGES[record.kind] if isinstance(record, Event) else _DETAIL_STAGES[record.stage]
+
+
+def kind_of(stage: str) -> str:
+    """What a stored stage is one of: ``observation``, ``event``, ``detail``."""
+    if stage.startswith(EVENT_PREFIX):
+        return "event"
+    return "detail" if stage.startswith(DETAIL_PREFIX) else "observation"
+
+
+def natural_key(worker: wire.Worker, record: Record) -> NaturalKey:
     """The natural key of a record that ``worker`` made."""
     if isinstance(record, Observation):
         stage, look = _STAGES[record.stage], record.look
     else:
-        stage, look = _EVENT_STAGES[record.kind], 0
+        stage, look = stage_of(record), getattr(record, "look", 0)
     keys = record.keys
     return NaturalKey(
         keys[0] if keys else "", _SIDES[worker.side], stage, look, worker.id, worker.boot, record.seq
@@ -55,12 +71,19 @@ def natural_key(worker: wire.Worker, record: Observation | Event) -> NaturalKey:
 encode_record = wire.msgpack_encoder.encode
 _observations = wire.decoder(Observation)
 _events = wire.decoder(Event)
+_details = wire.decoder(Detail)
 _manifests = wire.decoder(Manifest)
 
 
-def decode_record(stage: str, body: bytes) -> Observation | Event:
+def decode_record(stage: str, body: bytes) -> Record:
     """A record's body back. Raises ``msgspec.DecodeError`` for a body that is no record."""
-    record: Observation | Event = (_events if stage.startswith(EVENT_PREFIX) else _observations).decode(body)
+    if stage.startswith(EVENT_PREFIX):
+        decoder = _events
+    elif stage.startswith(DETAIL_PREFIX):
+        decoder = _details
+    else:
+        decoder = _observations
+    record: Record = decoder.decode(body)
     return record
 
 

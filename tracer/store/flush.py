@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from sqlalchemy import Connection, select
 
+from tracer.asks import AskPolicy
 from tracer.join.model import Policy, Verdict
 from tracer.store.batch import Batch, Outcome, Recheck
 from tracer.store.codec import RoomRef
@@ -25,6 +26,7 @@ from tracer.store.state import StateCache
 from tracer.store.statements import Statements
 from tracer.store.taking import take_in
 from tracer.store.tally import Tally
+from tracer.store.wants import Asking, Wants
 from tracer.store.workers import WorkerBook
 
 Job = Batch | Recheck
@@ -52,9 +54,16 @@ class Flusher:
     """
 
     def __init__(
-        self, statements: Statements, policy: Policy, *, replica: str, pairs: Sequence[PairKey] = ()
+        self,
+        statements: Statements,
+        policy: Policy,
+        *,
+        replica: str,
+        pairs: Sequence[PairKey] = (),
+        asking: Asking | None = None,
     ) -> None:
         self._statements = statements
+        self._asking = asking or Asking(AskPolicy(), Wants())
         self._replica = replica
         self._cache = StateCache()
         self._names = Names()
@@ -112,6 +121,7 @@ class Flusher:
             cursor.close()
         tally.pairs, remember_pairs = self._pairs.write(connection, judged.pairs, now)
         add_rollups(connection, judged.deltas, now=now, replica=self._replica)
+        remember_wants = self._asking.write(connection, batches, judged.mismatched, now)
         if newcomers:
             flushed.recheck = self._pending_rooms(connection, set(newcomers.values()))
 
@@ -119,7 +129,7 @@ class Flusher:
             for state in taken.states:
                 self._cache.put(state)
 
-        return flushed, [remember_states, remember_workers, remember_pairs]
+        return flushed, [remember_states, remember_workers, remember_pairs, remember_wants]
 
     @staticmethod
     def _pending_rooms(connection: Connection, servers: set[tuple[str, str]]) -> list[RoomRef]:

@@ -10,6 +10,7 @@ import msgspec
 import structlog
 from sqlalchemy import Connection
 
+from tracer.explain import pair_text
 from tracer.join.model import Attempt, Policy, RoomVerdict, Verdict
 from tracer.join.room import judge
 from tracer.store.codec import encode_verdict
@@ -29,6 +30,7 @@ from tracer.store.settle import (
 from tracer.store.state import RoomState
 from tracer.store.statements import Row
 from tracer.store.tally import Tally
+from tracer.store.wants import Mismatched
 
 log = structlog.get_logger(__name__)
 
@@ -48,6 +50,8 @@ class Judged:
     rows: list[Row] = field(default_factory=list)
     deltas: Counter[tuple[str, Count]] = field(default_factory=Counter)
     pairs: set[PairKey] = field(default_factory=set)
+    #: Rooms that were no mismatch before.
+    mismatched: list[Mismatched] = field(default_factory=list)
     #: Rooms counted for the first time.
     first: FirstCounts = field(default_factory=FirstCounts)
 
@@ -145,6 +149,8 @@ class Judging:
                     tally.join_delays.append(verdict.join_delay_s)
         if state.settled_at is None and facts.counts:
             state.settled_at = now
+        if verdict.verdict is Verdict.mismatch and (before is None or before.verdict is not Verdict.mismatch):
+            judged.mismatched.append(_mismatched(state, verdict))
         state.verdict = verdict
         self._know_pairs(state, verdict, facts, judged.pairs)
         judged.rows.append(_row(state, verdict, facts, now))
@@ -160,6 +166,18 @@ class Judging:
                 return
         for component in facts.components:
             pairs.add((deployment, pair.prefill, pair.decode, component))
+
+
+def _mismatched(state: RoomState, verdict: RoomVerdict) -> Mismatched:
+    """Who may know more of a mismatch: everybody who took part in the latest attempt."""
+    latest = verdict.attempts[-1] if verdict.attempts else _NO_ATTEMPT
+    workers = {
+        worker
+        for transfer in latest.transfers
+        for worker in (*transfer.prefill_workers, *transfer.decode_workers)
+    }
+    pair = pair_text(latest.prefill_server, latest.decode_server)
+    return Mismatched(*state.ref, pair, frozenset(workers))
 
 
 def _overdue(verdict: RoomVerdict, now: float) -> bool:

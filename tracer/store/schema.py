@@ -219,3 +219,20 @@ rollups = Table(
     ),
     sqlite_with_rowid=False,
 )
+
+#: What workers are asked for until it has come or expires. ``detail``: a room's page digests. ``deep``: all
+#: stages and full coverage, for the workers of ``pair``; its ``room`` is empty.
+wants = Table(
+    "wants",
+    metadata,
+    Column("deployment", Text, nullable=False),
+    Column("worker", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("room", Text, nullable=False),
+    _text("pair"),
+    Column("created", Float, nullable=False),
+    Column("expires", Float, nullable=False),
+    PrimaryKeyConstraint("deployment", "worker", "kind", "room"),
+    Index("ix_wants_expires", "expires"),
+    sqlite_with_rowid=False,
+)

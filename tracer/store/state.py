@@ -11,7 +11,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from tracer.join.model import Entry, RoomVerdict
+from tracer.join.model import AnyEntry, RoomVerdict
 from tracer.store.codec import NaturalKey, RoomRef
 
 #: Bytes of record bodies whose rooms are kept. In memory a decoded record takes a few times its body.
@@ -27,7 +27,7 @@ class RoomState:
     ref: RoomRef
     day: int
     version: int
-    entries: dict[NaturalKey, Entry] = field(default_factory=dict)
+    entries: dict[NaturalKey, AnyEntry] = field(default_factory=dict)
     #: Transfer keys that have their row in ``room_keys``.
     keys: set[str] = field(default_factory=set)
     #: (worker id, boot id) of everybody who spoke. Rooms with the same speakers share one set.
@@ -43,7 +43,7 @@ class RoomState:
     run: str = ""
     weight: int = _ROOM_BYTES
 
-    def add(self, key: NaturalKey, entry: Entry, size: int) -> None:
+    def add(self, key: NaturalKey, entry: AnyEntry, size: int) -> None:
         """Take in a record that is new."""
         self.entries[key] = entry
         worker = entry.worker

@@ -10,7 +10,7 @@ from typing import Any
 from pd_tracer_hooks.wire import Side
 from tracer.join.model import Entry, WorkerRef
 from tracer.store.batch import Batch, Outcome
-from tracer.store.codec import EVENT_PREFIX, NaturalKey, RoomRef, decode_record, decode_verdict
+from tracer.store.codec import NaturalKey, RoomRef, decode_record, decode_verdict, kind_of
 from tracer.store.state import RoomState, StateCache
 from tracer.store.statements import RECORD_COLUMNS, ROOM_COLUMNS, KeyRow, Row, Statements
 
@@ -82,7 +82,7 @@ def _take_batch(
     server, received, run = batch.worker.server, batch.received, batch.worker.run
     for ref, key, entry, body in batch.records:
         state = states[ref]
-        kind = "event" if key.stage.startswith(EVENT_PREFIX) else "observation"
+        kind = kind_of(key.stage)
         first = state.entries.get(key)
         if first is None:
             state.add(key, entry, len(body))
