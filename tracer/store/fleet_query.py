@@ -15,6 +15,8 @@ from tracer.store.schema import rooms
 
 #: Most rooms that are read, the newest first: beyond it the answer says that it is a sample.
 MAX_ROOMS = 20_000
+#: Rooms that are in memory at once.
+_AT_ONCE = 1000
 #: The verdicts whose bodies say more: for others the verdict is all that counts.
 _COMPARED = frozenset({Verdict.match.value, Verdict.mismatch.value})
 
@@ -54,23 +56,28 @@ def read_fleet(
     )
     if deployment is not None:
         query = query.where(rooms.c.deployment == deployment)
-    rows = connection.execute(query).all()
+    sampled = False
     standings: Counter[Standing] = Counter()
     not_compared: Counter[str] = Counter()
     causes: Counter[str] = Counter()
     unexplained: list[tuple[int, str, str]] = []
-    for row in rows[:limit]:
-        if row.verdict not in _COMPARED:
-            standings[Standing.not_compared] += 1
-            not_compared[row.verdict] += 1
-            continue
-        stands = standing(decode_verdict(row.body))
-        standings[stands] += 1
-        if stands is Standing.explained:
-            causes[row.cause] += 1
-        elif stands is Standing.unexplained:
-            unexplained.append((row.day, row.deployment, row.room))
-    return Fleet(standings, not_compared, causes, _read(connection, unexplained[:show]), len(rows) > limit)
+    # The bodies of all rooms at once would take a hundred megabytes.
+    with connection.execute(query.execution_options(yield_per=_AT_ONCE)) as rows:
+        for number, row in enumerate(rows, 1):
+            if number > limit:
+                sampled = True
+                break
+            if row.verdict not in _COMPARED:
+                standings[Standing.not_compared] += 1
+                not_compared[row.verdict] += 1
+                continue
+            stands = standing(decode_verdict(row.body))
+            standings[stands] += 1
+            if stands is Standing.explained:
+                causes[row.cause] += 1
+            elif stands is Standing.unexplained:
+                unexplained.append((row.day, row.deployment, row.room))
+    return Fleet(standings, not_compared, causes, _read(connection, unexplained[:show]), sampled)
 
 
 def _read(connection: Connection, keys: list[tuple[int, str, str]]) -> list[RoomRow]:
