@@ -98,5 +98,9 @@ def _read(line: bytes, path: Path, number: int, losses: Losses) -> Report | None
     for refusal in read.refused:
         losses.record(path, number, refusal)
     return msgspec.structs.replace(
-        read.report, observations=read.observations, events=read.events, manifests=read.manifests
+        read.report,
+        observations=read.observations,
+        events=read.events,
+        manifests=read.manifests,
+        details=read.details,
     )

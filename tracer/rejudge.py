@@ -128,7 +128,7 @@ def _take(report: Report, deployment: _Deployment) -> None:
 def _add(
     room: _Room, record: Observation | Event | Detail, ref: WorkerRef, worker: Worker, received: float
 ) -> None:
-    stage = f"detail:{record.stage.value}" if isinstance(record, Detail) else stage_of(record)
+    stage = stage_of(record)
     identity = (worker.id, worker.boot, record.seq, stage)
     if identity in room.records:
         return

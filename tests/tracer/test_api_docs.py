@@ -36,6 +36,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield running
 
 
+READ_SIDE = ("/rooms", "/summary", "/culprits", "/exonerated", "/workers")
 #: Times differ from run to run, and the sentences of the join are explained elsewhere.
 VARIES = {"reason", "notes"}
 
@@ -55,7 +56,7 @@ def test_requests_give_these_answers(server: Server, path: str, answer: str) -> 
 
 def test_each_endpoint_has_an_example() -> None:
     paths = [path.split("?")[0] for path, _ in EXAMPLES]
-    assert {"/rooms", "/rooms/4711", "/rooms/4712", "/summary", "/workers"} <= set(paths)
+    assert {"/rooms", "/rooms/4711", "/rooms/4712", "/summary", "/exonerated", "/workers"} <= set(paths)
     assert len(REPORTS) == 2
 
 
@@ -76,7 +77,7 @@ def test_every_status_is_there(server: Server) -> None:
     statuses = {
         status
         for path, methods in openapi(server)["paths"].items()
-        if path.startswith(("/rooms", "/summary", "/workers"))
+        if path.startswith(READ_SIDE)
         for operation in methods.values()
         for status in operation["responses"]
     }
@@ -85,7 +86,17 @@ def test_every_status_is_there(server: Server) -> None:
 
 
 @pytest.mark.parametrize(
-    "model", [models.Problem, models.Choices, models.RoomSummary, models.Room, models.Summary, models.Worker]
+    "model",
+    [
+        models.Problem,
+        models.Choices,
+        models.RoomSummary,
+        models.Room,
+        models.Summary,
+        models.Culprits,
+        models.Exonerated,
+        models.Worker,
+    ],
 )
 def test_openapi_has_examples_that_are_valid(server: Server, model: Any) -> None:
     examples = openapi(server)["components"]["schemas"][model.__name__]["examples"]
@@ -97,7 +108,7 @@ def test_openapi_has_examples_that_are_valid(server: Server, model: Any) -> None
 
 def test_every_answer_of_the_read_side_is_described(server: Server) -> None:
     for path, methods in openapi(server)["paths"].items():
-        if not path.startswith(("/rooms", "/summary", "/workers")):
+        if not path.startswith(READ_SIDE):
             continue
         for status, answer in methods["get"]["responses"].items():
             schema = answer["content"]["application/json"]["schema"]

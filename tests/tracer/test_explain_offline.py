@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 from click.testing import Result
-from support.reports import DAMAGED, KEY, Cluster, speaker
+from support.reports import DAMAGED, KEY, Cluster, Speaker, speaker
 from support.rooms import INDEX_K, KV
 from support.serving import Server
 from typer.testing import CliRunner
@@ -200,6 +200,43 @@ def test_page_digests_in_a_spool_are_in_the_timeline(tmp_path: Path) -> None:
         ("detail", "receive"),
     ]
     assert "detail of receive" in run(file, "--room", "1").stdout
+
+
+def test_page_digests_of_both_sides_make_the_map_exact(tmp_path: Path, server: Server) -> None:
+    """Both from a file and in a collector: the one cell that is damaged, and no other, is called bad."""
+    made, file = cluster(), tmp_path / "all.jsonl"
+
+    def detail(speaker: Speaker, fields: dict[str, Any]) -> Detail:
+        return Detail(room="1", keys=[KEY], seq=speaker.next(), at=START, **fields)
+
+    reports = [
+        made.sent("1"),
+        made.received("1", components=DAMAGED),
+        made.prefill.report(details=[detail(made.prefill, INDEX_K.detail(Stage.send))]),
+        made.decode.report(details=[detail(made.decode, INDEX_K.detail(Stage.receive, damage=[(2, 1)]))]),
+    ]
+    file.write_bytes(lines(*reports))
+    server.tell(*reports)
+    pages = [
+        json.loads(run(file, "--room", "1", "--json", code=exits.FINDING).stdout),
+        server.http.get("/rooms/1").json(),
+    ]
+    for page in pages:
+        [found] = page["map"]
+        assert (found["component"], found["exact"]) == ("index_k", True)
+        assert found["rows"] == [
+            {"layers": [0], "runs": [[0, 8, "good"]]},
+            {"layers": [2], "runs": [[0, 1, "good"], [1, 1, "bad"], [2, 6, "good"]]},
+        ]
+        details = [entry for entry in page["timeline"] if entry["kind"] == "detail"]
+        assert [(entry["stage"], entry["component"]) for entry in details] == [
+            ("send", "index_k"),
+            ("receive", "index_k"),
+        ]
+        assert [entry["detail"]["digests"] for entry in details] == [16, 16]
+    text = run(file, "--room", "1", code=exits.FINDING).stdout
+    assert "layer 2  ·█······\n" in text
+    assert "cell by cell, from page digests" in text
 
 
 BROKEN: list[tuple[bytes, str]] = [
