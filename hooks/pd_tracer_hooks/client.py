@@ -91,7 +91,7 @@ class HttpTransport:
             headers = {"Content-Type": MSGPACK, "User-Agent": f"pd-tracer-hooks/{__version__}"}
             connection.request("POST", self._target.path, body, headers)
             answer = connection.getresponse()
-            text = answer.read(MAX_ANSWER_BYTES)
+            text = _whole(answer)
         except OSError:
             self.close()
             raise
@@ -123,6 +123,13 @@ class HttpTransport:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+
+def _whole(answer: http.client.HTTPResponse) -> bytes:
+    text = answer.read(MAX_ANSWER_BYTES)
+    if answer.isclosed() and answer.length:  # a read with a limit takes a cut connection for the end
+        raise http.client.IncompleteRead(text, answer.length)
+    return text
 
 
 def _seconds(text: str | None) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import random
 from collections.abc import Sequence
@@ -14,11 +15,12 @@ from pd_tracer_hooks.digest.cpu import CpuBackend
 from pd_tracer_hooks.digest.definition import bucket_edges, cell_sum, page_digest, row_sum
 from pd_tracer_hooks.layout import PageLayout, Segment, signature
 from pd_tracer_hooks.u64s import U64s
-from pd_tracer_hooks.wire import Coverage, Observation, Owned, Stage
+from pd_tracer_hooks.wire import Coverage, Observation, Owned, Stage, decoder, encode
 
 LAYOUT = PageLayout(48, 4, (Segment(0, 8), Segment(32, 4)))
 PAGES_HELD = 40
 LAYERS = (2, 5, 9)
+KEY = "0" * 16
 
 
 def pool(name: str = "index_k") -> Pool:
@@ -176,3 +178,23 @@ def test_what_cannot_be_read_fails_in_the_result_and_not_in_the_launch(changes: 
     (launched,) = launch(CpuBackend(), plan(), look_at(values.pop("pages"), **values))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"page|rows"):
         launched.pending.result()
+
+
+@pytest.mark.parametrize("full", [True, False])
+def test_pages_may_be_a_numpy_array_and_are_the_caller_s_to_change(full: bool) -> None:
+    numpy = pytest.importorskip("numpy")
+    pages = numpy.array([9, 4, 5, 6, 7], numpy.int32)
+    expected = see(look_at(pages.tolist()), plan(full=full))
+    (launched,) = launch(CpuBackend(), plan(full=full), look_at(pages))
+    pages[:] = 0
+    read = Read(launched.look, launched.ordinals, launched.physical, launched.pending.result())
+    seen = observation(look_at([]), plan(full=full), [read], totals={}, seq=7, owned=Owned.yes)
+    assert encode(seen.components) == encode(expected.components)
+
+
+def test_what_an_engine_calls_things_is_made_to_fit() -> None:
+    look = look_at([1])
+    look = dataclasses.replace(look, keys=[KEY, KEY], request="q\ud800", trace="t" * 300, peer="p\0")
+    seen = see(look, plan())
+    assert (seen.keys, seen.request, seen.trace, seen.peer) == ([KEY], "q?", "t" * 256, "p?")
+    assert decoder(Observation).decode(encode(seen)) == seen

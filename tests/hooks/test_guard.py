@@ -55,3 +55,14 @@ def test_what_ends_the_process_always_passes(kind: type[BaseException]) -> None:
     with pytest.raises(kind), guard:
         raise kind
     assert guard.faults == 0
+
+
+def test_a_child_counts_on_and_needs_no_lock_of_its_parent() -> None:
+    guard = Guard(2)
+    with guard:
+        fail()
+    guard._lock.acquire()  # as a thread may hold it that is not in the child
+    guard.renew()
+    with guard:
+        fail()
+    assert (guard.faults, guard.detached) == (2, True)

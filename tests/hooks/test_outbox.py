@@ -56,6 +56,7 @@ def test_the_reserve_takes_no_place_from_the_queue_and_goes_first() -> None:
     assert outbox.put(item(b"efgh"))
     assert [i.body for i in outbox.take(10, 1000)] == [b"reserved", b"abcd", b"efgh"]
     assert outbox.put(item(bytes(8)))
+    assert not outbox.put(item(b"x")), "what left the reserve made no room here"
 
 
 def test_a_reserve_that_was_used_up_is_free_again_although_the_queue_never_empties() -> None:

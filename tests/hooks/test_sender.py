@@ -12,27 +12,43 @@ from contextlib import closing
 import pytest
 from support.recorder import Recorder, accept, recording
 
-from pd_tracer_hooks.client import HttpTransport
+from pd_tracer_hooks.client import HttpTransport, Response, Transport
 from pd_tracer_hooks.drops import Drop, Drops
 from pd_tracer_hooks.outbox import Outbox, Queued
 from pd_tracer_hooks.records import Records
 from pd_tracer_hooks.sender import Reporter, Sender
 from pd_tracer_hooks.settings import Settings
+from pd_tracer_hooks.u64s import U64s
 from pd_tracer_hooks.wire import (
     Answer,
+    ComponentDigest,
+    Coverage,
     Event,
     EventKind,
     Heartbeat,
+    Observation,
     Problem,
     RecordKind,
     Refusal,
     Report,
     Side,
+    Stage,
     Want,
     Worker,
     encode,
 )
 
+COMPONENT = ComponentDigest(
+    name="kv",
+    signature="0" * 16,
+    pages=0,
+    k=1,
+    coverage=Coverage.ends,
+    layers=[0],
+    runs=[],
+    sums=U64s.of([0, 0, 0]),
+    cells=[0, 0, 0],
+)
 WORKER = Worker(id="w", boot="b", deployment="d", side=Side.decode, server="s")
 
 
@@ -44,23 +60,29 @@ def settings_for(url: str, **changes: object) -> Settings:
 class Line:
     """A sender with its outbox, as an agent has them."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, transport: Transport | None = None) -> None:
         self.wanted: list[Want] = []
         self.drops = Drops()
         self.outbox = Outbox(settings.queue, settings.queue_bytes, wake_at=settings.batch)
         self.faults: list[Exception] = []
+        self.met = threading.Event()
         self.records = Records(self.outbox, self.drops)
         reporter = Reporter(
             worker=lambda: WORKER,
             heartbeat=Heartbeat,
             wanted=self._want,
             lost=self.records.lost,
-            fault=self.faults.append,
+            fault=self._fault,
         )
-        self.sender = Sender(settings, self.outbox, self.drops, HttpTransport(settings.url), reporter)
+        transport = transport or HttpTransport(settings.url)
+        self.sender = Sender(settings, self.outbox, self.drops, transport, reporter)
 
     def _want(self, wanted: Sequence[Want]) -> None:
         self.wanted.extend(wanted)
+
+    def _fault(self, error: Exception) -> None:
+        self.faults.append(error)
+        self.met.set()
 
     def put(self, *numbers: int) -> None:
         for number in numbers:
@@ -108,7 +130,7 @@ def test_an_idle_worker_sends_heartbeats() -> None:
     assert all(report.heartbeat is not None and not report.events for report in recorder.reports)
 
 
-@pytest.mark.parametrize("status", [429, 500, 502, 503, 404])
+@pytest.mark.parametrize("status", [429, 500, 502, 503, 404, 204, 307])
 def test_a_batch_is_repeated_under_the_same_id_until_it_is_taken(status: int) -> None:
     def reply(number: int, report: Report) -> tuple[int, bytes, dict[str, str]]:
         return (status, b"", {}) if number < 3 else accept(number, report)
@@ -234,10 +256,135 @@ def test_nobody_there_at_all() -> None:
     assert line.drops.counts() == {Drop.shutdown.value: 1}
 
 
-@pytest.mark.parametrize("url", ["ftp://x", "http://", "collector"])
-def test_an_url_that_cannot_be_posted_to(url: str) -> None:
-    with pytest.raises(ValueError, match="http://HOST:PORT"):
-        HttpTransport(url)
+def test_an_answer_that_never_comes_is_asked_for_again() -> None:
+    too_late = threading.Event()
+
+    def reply(number: int, report: Report) -> tuple[int, bytes, dict[str, str]]:
+        if number == 0:
+            too_late.wait(5)
+        return accept(number, report)
+
+    with recording(Recorder(reply)) as recorder:
+        line = Line(settings_for(recorder.url, timeout_s=0.1))
+        line.put(1, 2)
+        line.sender.start()
+        recorder.wait(lambda: len(recorder.reports) == 2)
+        assert line.close()
+        too_late.set()
+    first, second = recorder.reports
+    assert (first.batch, first.events) == (second.batch, second.events)
+    assert line.sender.sent == 2
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>", b"\x81\xa4wire\xa1\xff"])
+def test_an_answer_from_somebody_else_counts_for_nothing(body: bytes) -> None:
+    def reply(number: int, report: Report) -> tuple[int, bytes, dict[str, str]]:
+        return (200, body, {}) if number == 0 else accept(number, report)
+
+    with recording(Recorder(reply)) as recorder:
+        line = Line(settings_for(recorder.url))
+        line.put(1)
+        line.sender.start()
+        recorder.wait(lambda: len(recorder.reports) == 2)
+        assert line.close()
+    assert rooms(recorder) == ["r1", "r1"]
+    assert (line.sender.sent, line.drops.counts()) == (1, {})
+
+
+def test_a_room_whose_observation_is_refused_is_called_dropped() -> None:
+    def reply(number: int, report: Report) -> tuple[int, bytes, dict[str, str]]:
+        refused = [
+            Refusal(kind=RecordKind.observations, index=at, field="$.at", reason="no")
+            for at, seen in enumerate(report.observations)
+            if seen.room == "bad"
+        ]
+        # An index that was not sent must hurt nobody.
+        refused.append(Refusal(kind=RecordKind.details, index=7, field="", reason=""))
+        return 200, encode(Answer(refused=refused)), {}
+
+    with recording(Recorder(reply)) as recorder:
+        line = Line(settings_for(recorder.url))
+        line.put(1)
+        for number, room in enumerate(["good", "bad", "fine"], 2):
+            seen = Observation(room=room, stage=Stage.send, seq=number, at=1.0, components=[COMPONENT])
+            assert line.outbox.put(Queued(RecordKind.observations, encode(seen)))
+        line.sender.start()
+        recorder.wait(lambda: any(event.kind is EventKind.dropped for event in recorder.events))
+        assert line.close()
+    (dropped,) = [event for event in recorder.events if event.kind is EventKind.dropped]
+    assert (dropped.room, dropped.reason) == ("bad", "refused")
+    # Three of the first four, and the event.
+    assert (line.sender.sent, line.drops.counts()) == (4, {Drop.refused.value: 1})
+
+
+class Odd:
+    """A transport that fails as none should, the first time."""
+
+    def __init__(self) -> None:
+        self.bodies: list[bytes] = []
+        self.closed = False
+
+    def send(self, body: bytes, timeout: float) -> Response:
+        self.bodies.append(body)
+        if len(self.bodies) == 1:
+            raise RuntimeError("odd")
+        return Response(200, encode(Answer()))
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def test_a_fault_of_the_sender_s_own_costs_a_batch_and_not_the_thread() -> None:
+    odd = Odd()
+    line = Line(settings_for("http://unused"), odd)
+    line.put(1, 2)
+    line.sender.start()
+    assert line.met.wait(5)
+    line.put(3)
+    assert line.close()
+    assert odd.closed
+    assert [str(fault) for fault in line.faults] == ["odd"]
+    assert (line.sender.sent, line.drops.counts()) == (1, {Drop.fault.value: 2})
+
+
+class Hanging(Odd):
+    """Takes its time, and then delivers after all."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked, self.release = threading.Event(), threading.Event()
+
+    def send(self, body: bytes, timeout: float) -> Response:
+        self.asked.set()
+        self.release.wait(10)
+        return Response(200, encode(Answer()))
+
+
+def test_what_was_counted_as_lost_at_the_close_is_not_counted_as_sent_later() -> None:
+    hanging = Hanging()
+    line = Line(settings_for("http://unused", batch=2), hanging)
+    line.put(1, 2, 3)
+    line.sender.start()
+    assert hanging.asked.wait(5)
+    assert not line.close(0.05)
+    hanging.release.set()
+    _join("pd-tracer-sender")
+    assert (line.sender.sent, line.drops.counts()) == (0, {Drop.shutdown.value: 3})
+
+
+def test_halves_that_were_settled_are_not_lost_at_the_close() -> None:
+    def reply(number: int, report: Report) -> tuple[int, bytes, dict[str, str]]:
+        if len(report.events) > 2:
+            return 413, b"", {}
+        return accept(number, report) if report.events[0].room == "r0" else (503, b"", {})
+
+    with recording(Recorder(reply)) as recorder:
+        line = Line(settings_for(recorder.url))
+        line.put(0, 1, 2, 3)
+        line.sender.start()
+        recorder.wait(lambda: len(recorder.reports) >= 3)
+        assert not line.close(0.1)
+    assert (line.sender.sent, line.drops.counts()) == (2, {Drop.shutdown.value: 2})
 
 
 def _join(name: str) -> None:

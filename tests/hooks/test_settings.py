@@ -45,6 +45,17 @@ def test_every_setting_has_a_variable() -> None:
     ("name", "value", "says"),
     [
         ("URL", "collector:8400", "http://HOST:PORT"),
+        ("URL", "http://c:port", "http://HOST:PORT"),
+        ("URL", "http://", "http://HOST:PORT"),
+        ("SERVER", "s" * 225, "at most 224 bytes"),
+        ("RUN", "r" * 257, "at most 256 bytes"),
+        ("RUN", "a\0b", "plain text"),
+        ("DEPLOYMENT", "d" * 257, "at most 256 bytes"),
+        ("K", "65537", "up to 65536"),
+        ("TIMEOUT_S", "inf", "up to 86400"),
+        ("TIMEOUT_S", "nan", "up to 86400"),
+        ("FLUSH_MS", "60001", "up to 60000"),
+        ("SHUTDOWN_S", "-1", "0 or more"),
         ("SAMPLING", "1.5", "0 to 1"),
         ("SAMPLING", "often", "a number"),
         ("COVERAGE", "most", "auto, ends or full"),
@@ -64,6 +75,20 @@ def test_a_bad_value_names_the_variable_the_value_and_the_way_out(name: str, val
     assert f"PD_TRACER_{name}" in message
     assert repr(value) in message or value in message
     assert says in message
+
+
+@pytest.mark.parametrize(("text", "value"), [("0", 0.0), ("86400", 86_400.0)])
+def test_the_bounds_themselves_can_be_used(text: str, value: float) -> None:
+    settings = Settings.from_env(BASE | {"PD_TRACER_SHUTDOWN_S": text})
+    assert settings is not None
+    assert settings.shutdown_s == value
+
+
+def test_a_host_name_that_is_too_long_for_a_server_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket, "gethostname", lambda: "h" * 250)
+    settings = Settings.from_env(BASE)
+    assert settings is not None
+    assert settings.server == "h" * 224
 
 
 def test_a_url_without_a_deployment_is_refused() -> None:

@@ -24,6 +24,7 @@ COMPONENT = wire.ComponentDigest(
     sums=U64s.of([2**64 - 1, 0, 1]),
     cells=[4, 4, 6],
     buckets=U64s.of([7, 8, 9]),
+    layer_sums=U64s.of(range(6)),
     physical=[(17, 3)],
 )
 FULL = Report(
@@ -47,6 +48,19 @@ FULL = Report(
             seq=3, at=2.5, components=[wire.ManifestComponent(name="kv", signature="0" * 16, layers=[0])]
         )
     ],
+    details=[
+        wire.Detail(
+            room="r",
+            stage=wire.Stage.receive,
+            seq=4,
+            at=2.5,
+            component="kv",
+            layers=[0],
+            runs=[(0, 2)],
+            digests=U64s.of([2**63, 5]),
+            order_free=U64s.of([6, 7]),
+        )
+    ],
     heartbeat=wire.Heartbeat(state=wire.HooksState.dormant, uptime_s=3.0, queued=4),
     drops={"queue_full": 5},
 )
@@ -55,6 +69,13 @@ FULL = Report(
 @pytest.mark.parametrize("kind", [JSON, MSGPACK])
 def test_a_report_comes_back_as_it_was(kind: str) -> None:
     assert decoder(Report, kind).decode(encode(FULL, kind)) == FULL
+
+
+def test_both_encodings_say_the_same() -> None:
+    from_json = decoder(Report, JSON).decode(encode(FULL, JSON))
+    from_msgpack = decoder(Report, MSGPACK).decode(encode(FULL, MSGPACK))
+    assert encode(from_json, MSGPACK) == encode(FULL, MSGPACK)
+    assert encode(from_msgpack, JSON) == encode(FULL, JSON)
 
 
 def test_sums_are_hex_in_json_and_bytes_in_msgpack() -> None:
@@ -80,9 +101,10 @@ def test_fields_of_a_newer_release_are_ignored_everywhere(kind: str) -> None:
 
     add(tree)
     if kind == MSGPACK:  # its arrays of sums are bytes
-        component = tree["observations"][0]["components"][0]
-        for name in ("sums", "buckets"):
-            component[name] = bytes(U64s.from_wire(component[name]))
+        component, detail = tree["observations"][0]["components"][0], tree["details"][0]
+        arrays = (component, ("sums", "buckets", "layer_sums")), (detail, ("digests", "order_free"))
+        for holder, names in arrays:
+            holder |= {name: bytes(U64s.from_wire(holder[name])) for name in names}
     body = msgspec.json.encode(tree) if kind == JSON else msgspec.msgpack.encode(tree)
     assert decoder(Report, kind).decode(body) == FULL
 
