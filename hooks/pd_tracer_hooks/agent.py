@@ -20,7 +20,7 @@ from functools import lru_cache
 import msgspec
 
 from pd_tracer_hooks.capture import Look, Plan, launch
-from pd_tracer_hooks.client import HttpTransport, Transport
+from pd_tracer_hooks.client import Transport
 from pd_tracer_hooks.digest.backend import DigestBackend, Pool, ScratchFull
 from pd_tracer_hooks.digest.choose import choose_backend
 from pd_tracer_hooks.drops import Drop, Drops
@@ -35,6 +35,7 @@ from pd_tracer_hooks.reader import Reader
 from pd_tracer_hooks.records import Records
 from pd_tracer_hooks.sender import Reporter, Sender
 from pd_tracer_hooks.settings import Settings
+from pd_tracer_hooks.spool import transport_for
 from pd_tracer_hooks.texts import REASON_BYTES, fit, fit_room
 from pd_tracer_hooks.wanted import Wanted
 from pd_tracer_hooks.wire import (
@@ -72,7 +73,7 @@ class Agent:
 
     ``backend``: how digests are computed (None: GPU where that works, else CPU). ``model_layers``: layers of
     the whole model, for layer policies other than ``all``; ``owning_layers``: those that own a buffer, by
-    component, where known. ``transport``: how reports are delivered (None: HTTP to ``settings.url``).
+    component, where known. ``transport``: how reports are delivered (None: to ``settings.url``).
     ``guard``: an integration's own, so that its faults and the agent's count as one.
     """
 
@@ -103,7 +104,7 @@ class Agent:
         #: CPU path every page more would cost the engine's thread, so there only the stages grow.
         on_device = self._backend.name != "cpu"
         self._deep_plan = replace(self._plan, full=self._plan.full or on_device, layer_sums=True)
-        self._make_transport = transport or (lambda: HttpTransport(settings.url))
+        self._make_transport = transport or (lambda: transport_for(settings, self._worker, self._drops))
         self._on_wanted = on_wanted
         self._guard = guard or Guard(settings.max_faults, raising=settings.raise_faults)
         self._holdings: Holdings | None = None
@@ -123,7 +124,7 @@ class Agent:
         self._thread_fault: Exception | None = None
         self._outbox = Outbox(settings.queue, settings.queue_bytes, wake_at=settings.batch)
         self._records = Records(self._outbox, self._drops)
-        journal = Journal(settings.journal_bytes)
+        journal = Journal(0 if settings.spools else settings.journal_bytes)
         self._answers = Wanted(
             journal,
             self._worker.side,

@@ -23,6 +23,8 @@ class Drop(str, Enum):
     refused = "refused"
     #: By itself larger than the collector takes.
     too_large = "too_large"
+    #: Reports (not records) that went from a full spool to make place for later ones.
+    spool_full = "spool_full"
     #: Not delivered before the process ended.
     shutdown = "shutdown"
     #: The hooks met one of their own faults.

@@ -7,6 +7,7 @@ import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
+from urllib.parse import urlsplit
 
 from pd_tracer_hooks.client import Target
 from pd_tracer_hooks.selection import parse_policy
@@ -59,7 +60,12 @@ class Settings:
     Each field is set by ``PD_TRACER_<NAME>``; times are in the unit that the name ends in.
     """
 
-    url: str = field(metadata={"what": "the collector, such as `http://collector:8400`; unset: hooks off"})
+    url: str = field(
+        metadata={
+            "what": "the collector, such as `http://collector:8400`, or a folder for files, such as"
+            " `file:///var/spool/pd-tracer/`; unset: hooks off"
+        }
+    )
     deployment: str = field(
         metadata={"what": "the pool of workers that serves one model; required with a URL"}
     )
@@ -103,6 +109,12 @@ class Settings:
         lambda value: value >= 0,
         "0 or more",
     )
+    spool_bytes: int = _setting(
+        1 << 30,
+        "size of the files at a `file://` URL; beyond it the oldest reports go",
+        _above((1 << 20) - 1),
+        "1048576 or more",
+    )
     max_faults: int = _setting(
         5, "own faults after which the hooks take themselves out", _above(0), "1 or more"
     )
@@ -118,7 +130,10 @@ class Settings:
             if check is not None and not check(value):
                 raise SettingsError(f"{_variable(spec.name)}={value!r}: use {spec.metadata['allowed']}")
         try:
-            Target.parse(self.url)
+            if self.spools:
+                _check_file_url(self.url)
+            else:
+                Target.parse(self.url)
         except ValueError as error:
             raise SettingsError(f"{_variable('url')}={self.url!r}: {error}") from None
         if not self.deployment:
@@ -134,6 +149,11 @@ class Settings:
         if not self.server:
             object.__setattr__(self, "server", fit(socket.gethostname(), _SERVER_BYTES) or "unnamed")
 
+    @property
+    def spools(self) -> bool:
+        """Whether reports go into files."""
+        return self.url.startswith("file:")
+
     @classmethod
     def from_env(cls, environ: Mapping[str, str] | None = None) -> Settings | None:
         """The settings in ``environ`` (default: the process's), or None while ``PD_TRACER_URL`` is unset."""
@@ -146,6 +166,12 @@ class Settings:
             if text is not None and text != "":
                 values[spec.name] = _parse(spec.name, str(spec.type), text)
         return cls(**values)
+
+
+def _check_file_url(url: str) -> None:
+    parts = urlsplit(url)
+    if parts.netloc not in ("", "localhost") or not parts.path.startswith("/") or parts.query:
+        raise ValueError("use file:///FOLDER/ or file:///FILE.jsonl")
 
 
 def _variable(name: str) -> str:
