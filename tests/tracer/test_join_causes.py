@@ -1,59 +1,25 @@
-"""The rules of causes, one by one and gathered: what each needs, and what is said when it is not there."""
+"""The rules of causes: what each needs, the sentence it gives, and how places are gathered to one cause."""
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable
-from typing import Any
-
 import pytest
-from support.rooms import (
-    D0,
-    KEY,
-    KV,
-    P0,
-    POLICY,
-    ZEROS,
-    Cell,
-    Component,
-    RoomBuilder,
-)
+from support.rooms import D0, KEY, KV, P0, POLICY, ZEROS, RoomBuilder
+from support.wrongs import BAD, ENDS, Build, component, holding, manifests
 
-from pd_tracer_hooks.wire import Coverage, Owned, Stage
-from tracer.join import judge
-from tracer.join.model import Cause, ComponentVerdict, Donor, Donors, How, RoomVerdict, Verdict
+from pd_tracer_hooks.digest.definition import cell_sum, page_digest, row_sum
+from pd_tracer_hooks.layout import DSA_INDEX_K, signature_fields
+from pd_tracer_hooks.wire import Owned, Stage
+from tracer.join.attempts import split
+from tracer.join.causes import RULES, classify
+from tracer.join.causes.case import Case, Rule
+from tracer.join.looks import looks_at
+from tracer.join.model import Cause, Donor, Donors, How, Shape, Verdict
+from tracer.join.parts import Part, add_up
+from tracer.join.places import Place
+from tracer.join.scene import scene_of
+from tracer.join.shape import shape_of
+from tracer.join.zeros import Zeros
 
-ALL = KV.layers
-HALF = dataclasses.replace(KV, pages=16)
-NO_BUCKETS = dataclasses.replace(KV, buckets=False)
-ENDS = dataclasses.replace(KV, coverage=Coverage.ends)
-Build = Callable[[RoomBuilder], Any]
-
-
-def cells(*pages: int, layers: tuple[int, ...] = ALL) -> set[Cell]:
-    return {(layer, page) for layer in layers for page in pages}
-
-
-def holding(what: str, *pages: int, layers: tuple[int, ...] = ALL) -> dict[Cell, str]:
-    return dict.fromkeys(cells(*pages, layers=layers), what)
-
-
-def judged(room: RoomBuilder, donors: Donors | None = None) -> RoomVerdict:
-    return judge(room.entries, room.manifests, POLICY, room.now, donors or {})
-
-
-def component(build: Build, donors: Donors | None = None) -> ComponentVerdict:
-    room = RoomBuilder()
-    build(room)
-    (said,) = judged(room, donors).components
-    return said
-
-
-def manifests(room: RoomBuilder, kv: Component = KV) -> RoomBuilder:
-    return room.manifest(P0, kv.in_manifest()).manifest(D0, kv.in_manifest())
-
-
-BAD = holding("other", 3, 4)
 DONOR = Donor(room="17", how=How.digests, page_runs=[(3, 2)])
 
 CASES: list[tuple[str, Build, Donors, Cause, str]] = [
@@ -266,3 +232,88 @@ def test_the_cause_and_its_sentence(build: Build, donors: Donors, cause: Cause, 
     assert said.evidence is not None
     assert said.evidence.causes == {cause.value: said.evidence.units}
     assert said.evidence.comparisons
+
+
+def test_what_is_certain_lacks_nothing() -> None:
+    for name, build, donors, cause, _ in CASES:
+        evidence = component(build, donors).evidence
+        assert evidence is not None
+        if cause in (Cause.sent_early, Cause.late, Cause.overwritten):
+            assert evidence.missing == [], name
+
+
+MIXED = [Place(("bucket", page, 0), (), (), page, page + 1) for page in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("causes", "cause"),
+    [
+        ([Cause.unexplained, Cause.zeroed, Cause.late, Cause.unexplained], Cause.late),
+        ([Cause.zeroed, Cause.stale, Cause.zeroed, Cause.zeroed], Cause.stale),
+        ([Cause.unexplained] * 4, Cause.unexplained),
+    ],
+)
+def test_places_of_several_causes_have_the_first_in_order(causes: list[Cause], cause: Cause) -> None:
+    names = dict(zip((place.key for place in MIXED), causes, strict=True))
+    rules = [
+        Rule(one.cause, lambda _, place, cause=one.cause: names[place.key] is cause, lambda _: "")  # type: ignore[misc]
+        for one in RULES
+    ]
+    case = component_case()
+    case.places = MIXED
+    said = classify(case, rules)
+    assert said.cause is cause
+    assert sum(said.counts.values()) == len(MIXED)
+
+
+def component_case() -> Case:
+    """A case whose looks no rule of the test asks."""
+    room = RoomBuilder().opened().send(KV.part()).receive(KV.part(holds=BAD))
+    (draft,) = split(room.entries)
+    scene = scene_of(draft.transfers[KEY], {}, POLICY, room.now)
+    return Case(looks_at("kv", scene), [], Zeros(scene.decode["kv"], {}))
+
+
+@pytest.mark.parametrize(
+    ("spans", "cells", "shape"),
+    [
+        ([(0, 16)], 0, Shape.whole),
+        ([(0, 5)], 0, Shape.early_run),
+        ([(5, 16)], 0, Shape.tail_run),
+        ([(5, 9)], 0, Shape.one_run),
+        ([(5, 6)], 1, Shape.one_cell),
+        ([(5, 6)], 3, Shape.one_run),
+        ([(0, 1), (4, 5), (8, 9)], 0, Shape.stride),
+        ([(0, 1), (4, 5)], 0, Shape.scattered),
+        ([(0, 1), (4, 6), (8, 9)], 0, Shape.scattered),
+        ([(0, 1), (4, 5), (9, 10)], 0, Shape.scattered),
+    ],
+)
+def test_shapes(spans: list[tuple[int, int]], cells: int, shape: Shape) -> None:
+    assert shape_of(spans, 16, cells=cells, of=48) is shape
+
+
+def test_a_single_cell_that_is_all_there_is() -> None:
+    assert shape_of([(0, 1)], 1, cells=1, of=1) is Shape.whole
+
+
+def test_zeros_of_pages_with_two_segments_and_a_partial_last_page() -> None:
+    fields = signature_fields(component="kv", layout=DSA_INDEX_K, k=2)
+    part = KV.part(last_rows=7)
+    zeros = Zeros(add_up("decode", [Part("d0", part, None)]), fields)
+    assert zeros.get(("cell", 0, 3)) == page_digest(bytes(64 * 128), bytes(64 * 4))
+    assert zeros.get(("cell", 0, 7)) == page_digest(bytes(7 * 128), bytes(7 * 4))
+    pages = [zeros.get(("cell", 0, page)) for page in range(8)]
+    every = [(layer, page, digest) for layer in KV.layers for page, digest in enumerate(pages) if digest]
+    assert zeros.get(("region", 2, 0)) == cell_sum(every)
+    assert zeros.get(("bucket", 7, 0)) == cell_sum([cell for cell in every if cell[1] == 7])
+    assert zeros.get(("row", 1, 2)) == row_sum((page, digest) for page, digest in enumerate(pages) if digest)
+    assert Zeros(add_up("decode", [Part("d0", part, None)]), {}).get(("cell", 0, 0)) is None
+
+
+def test_zeros_are_not_summed_without_bound() -> None:
+    huge = KV.part(pages=1_000_000)
+    zeros = Zeros(add_up("decode", [Part("d0", huge, None)]), KV.fields)
+    assert zeros.too_large
+    assert zeros.get(("bucket", 0, 0)) is None
+    assert zeros.get(("cell", 0, 17)) is not None

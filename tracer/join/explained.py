@@ -16,7 +16,7 @@ from tracer.join.causes import Classified, classify
 from tracer.join.causes.case import Case
 from tracer.join.compare import common_coverage, describe, differing_regions, locate
 from tracer.join.intervals import Spans
-from tracer.join.looks import Look, Looks, looks_at
+from tracer.join.looks import Look, Looks, looks_at, unusable_digests
 from tracer.join.model import (
     Cause,
     Comparison,
@@ -30,7 +30,7 @@ from tracer.join.model import (
     Where,
 )
 from tracer.join.parts import REGIONS, SideSum
-from tracer.join.places import Place, differing, differing_rows, read_by, same
+from tracer.join.places import Place, differing, differing_rows, equal, read_by, same
 from tracer.join.scene import Scene
 from tracer.join.shape import chunk_edges, inner_ends, shape_of
 from tracer.join.telling import Tale, changed_after, held_text, shape_text, tell
@@ -126,7 +126,7 @@ def _told(
             units=len(case.places),
             causes=said.counts,
             comparisons=_comparisons(looks, case.places),
-            missing=[*said.missing, *looks.unusable],
+            missing=[*said.missing, *looks.unusable, *unusable_digests(looks)],
         ),
     )
 
@@ -180,13 +180,8 @@ def _overwritten(base: ComponentVerdict, looks: Looks, decode: SideSum) -> Compo
 def _also_equal(looks: Looks, decode: SideSum) -> list[str]:
     """Looks beside send and receive that read all that these did, and found the same."""
     received = looks.received.values
-    read = read_by(looks.sent.values, received, decode)
     others = [looks.sent if looks.sent_at_once is not None else None, looks.release, *looks.later]
-    return [
-        look.name
-        for look in others
-        if look is not None and all(same(look.values, received, place) is True for place in read)
-    ]
+    return [look.name for look in others if look is not None and equal(received, look.values, decode)]
 
 
 def _notes(looks: Looks, decode: SideSum) -> list[str]:

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from pd_tracer_hooks.wire import Detail, Event, EventKind, Observation, Owned, Side, Stage
-from tracer.join.details import cell_map
 from tracer.join.model import AnyEntry, Entry
 from tracer.join.order import by_worker
 from tracer.join.parts import Part, SideSum, add_up, gather
@@ -107,7 +106,7 @@ class _Album:
             allocate=allocate,
             allocate_in_time=in_time,
             later=sorted(later, key=lambda look: look.seq),
-            unusable=unusable + _strange(*found.values()),
+            unusable=unusable,
         )
 
     def _look(self, stage: Stage, number: int, total: SideSum | None = None) -> Look:
@@ -131,7 +130,7 @@ class _Album:
         return Look(
             name=name_of(stage, number),
             total=total,
-            values=Values(total, self._first[Stage.receive], cell_map(total.parts, details)),
+            values=Values(total, self._first[Stage.receive], details),
             owned=all(part.digest.owned is Owned.yes for part in total.parts),
             read_at=read_at,
             signalled_at=signalled,
@@ -203,9 +202,11 @@ def _details(name: str, details: Sequence[AnyEntry]) -> dict[LookKey, list[tuple
     return told
 
 
-def _strange(*looks: Look) -> list[str]:
+def unusable_digests(looks: Looks) -> list[str]:
+    """Page digests that came and are of none of the looks, in words."""
+    several = (looks.sent, looks.sent_at_once, looks.received, looks.release, looks.allocate, *looks.later)
     return [
         f"page digests of {look.name} came that do not add up to its sums, and were left aside"
-        for look in looks
-        if look.values.cells.strange and not look.values.cells.digests
+        for look in several
+        if look is not None and look.values.cells.strange and not look.values.cells.digests
     ]

@@ -60,6 +60,8 @@ def same(one: Source, other: Source, place: Place) -> bool | None:
 
 def differing(left: Values, right: Values, like: SideSum) -> list[Place]:
     """The places at which two looks are known to differ: cells, else buckets, else regions. In page order."""
+    if equal(left, right, like):
+        return []
     places = [place for place in _coarse(left, right, like) if same(left, right, place) is False]
     return _refined(places, left, right, like)
 
@@ -69,6 +71,13 @@ def differing_rows(left: Values, right: Values, like: SideSum) -> list[Place]:
     regions = (BODY,) if like.coverage is Coverage.full else (HEAD, TAIL)
     places = [_row(layer, region, like) for layer in like.layers for region in regions]
     return [place for place in places if same(left, right, place) is False]
+
+
+def equal(left: Values, right: Values, like: SideSum) -> bool:
+    """Whether two looks, of which ``left`` is whole, saw the same in every region."""
+    regions = range(len(REGIONS)) if like.coverage is Coverage.full else (HEAD, TAIL)
+    values = [left.get(("region", number, 0)) for number in regions]
+    return values == [right.get(("region", number, 0)) for number in regions] and None not in values
 
 
 def read_by(left: Values, right: Values, like: SideSum) -> list[Place]:

@@ -137,7 +137,7 @@ def _reordered(tale: Tale) -> str:
     hold = tale.verb("holds", "hold")
     inside = [place for place in tale.places if within_page(tale.case, place)]
     if len(inside) == len(tale.places):
-        return f"reordered: {tale.subject} {hold} their own words in another order"
+        return f"reordered: {tale.subject} {hold} {tale.verb('its', 'their')} own words in another order"
     return f"reordered: {tale.subject} {hold} one another's bytes"
 
 

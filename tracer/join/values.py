@@ -15,9 +15,9 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from pd_tracer_hooks.digest.definition import MASK, bucket_edges
-from pd_tracer_hooks.wire import Coverage
+from pd_tracer_hooks.wire import Coverage, Detail
 from tracer.join import intervals
-from tracer.join.details import NO_CELLS, CellMap
+from tracer.join.details import NO_CELLS, CellMap, cell_map
 from tracer.join.intervals import Spans
 from tracer.join.parts import REGIONS, SideSum
 
@@ -31,17 +31,23 @@ class Values:
     """The values of one look; ``like`` is the look of the same component that decides what is a place.
 
     A look of another extent (other P, k, signature, or layers that ``like`` lacks) knows nothing.
+    ``details``: page digests (worker id, detail) that may be behind it.
     """
 
-    def __init__(self, total: SideSum, like: SideSum, cells: CellMap = NO_CELLS) -> None:
+    def __init__(self, total: SideSum, like: SideSum, details: Sequence[tuple[str, Detail]] = ()) -> None:
         self.total = total
-        self.cells = cells
+        self._details = details
         self._layers = like.layers
         self._comparable = (
             total.problem is None
             and (total.pages, total.k, total.signatures) == (like.pages, like.k, like.signatures)
             and set(total.layers) <= set(like.layers)
         )
+
+    @cached_property
+    def cells(self) -> CellMap:
+        """Page digests, where there are any. They are held against the sums, so ask only when it matters."""
+        return cell_map(self.total.parts, self._details) if self._details else NO_CELLS
 
     def get(self, key: Key) -> int | None:
         """The raw value of a place, or None if this look does not know it."""
