@@ -27,7 +27,8 @@ _SHAPES = {
 
 def evidence_lines(part: Component) -> Iterator[str]:
     """What is known of a component beside its place; nothing for one that is equal and was read no more."""
-    if part.shape is not None:
+    # The reason of a cause that is told has the shape already.
+    if part.shape is not None and part.cause in (None, Cause.unexplained):
         edges = ""
         if part.chunk_edges:
             at = _pages([(page, 1) for page in part.chunk_edges])
