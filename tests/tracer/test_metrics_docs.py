@@ -92,14 +92,16 @@ def load(server: Server) -> Iterator[str]:
 
 
 def with_a_queue(server: Server, cluster: Cluster) -> str:
-    """One batch waits behind another that the database holds up."""
-    threads = []
+    """Batches wait behind one that the database holds up: the writer takes what is there, then no more."""
+    threads: list[threading.Thread] = []
     with server.collector.database.write.begin():
-        for room in ("first", "second"):
-            thread = threading.Thread(target=server.tell, args=(cluster.sent(room),))
+        deadline = time.monotonic() + 20
+        while (value(text := scrape(server), "pd_tracer_queue_batches") or 0) < 1:
+            assert time.monotonic() < deadline, f"nothing waits:\n{text}"
+            thread = threading.Thread(target=server.tell, args=(cluster.sent(f"queued-{len(threads)}"),))
             thread.start()
             threads.append(thread)
-        text = until(server, "pd_tracer_queue_batches", 1)
+            time.sleep(0.05)
     for thread in threads:
         thread.join(20)
     return text

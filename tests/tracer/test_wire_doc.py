@@ -33,11 +33,18 @@ def run(command: str, server: Server) -> dict[str, Any]:
     return answer
 
 
+def steady(answer: dict[str, Any]) -> dict[str, Any]:
+    """An answer without the times in it."""
+    for want in answer["wanted"]:
+        del want["until"], want["for_s"]
+    return answer
+
+
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 def test_the_example_as_printed(server: Server) -> None:
     assert len(EXAMPLES) == 3
     for command, printed in EXAMPLES[:2]:
-        assert run(command, server) == json.loads(printed)
+        assert steady(run(command, server)) == steady(json.loads(printed))
     room = run(EXAMPLES[2][0], server)
     assert room["verdict"] == "mismatch"
     (component,) = room["components"]
