@@ -16,6 +16,7 @@ from support.serving import Server
 from typer.testing import CliRunner
 
 from pd_tracer_hooks import wire
+from pd_tracer_hooks.spool import Spool, SpoolTransport, spool_path
 from pd_tracer_hooks.u64s import U64s
 from pd_tracer_hooks.wire import Detail, EventKind, Report, Stage
 from tracer import offline
@@ -200,6 +201,23 @@ def test_page_digests_in_a_spool_are_in_the_timeline(tmp_path: Path) -> None:
         ("detail", "receive"),
     ]
     assert "detail of receive" in run(file, "--room", "1").stdout
+
+
+def test_what_the_hooks_spool_is_read(tmp_path: Path) -> None:
+    """A spool that was full once, written by the hooks: the full file before the current one."""
+    made = cluster()
+    folder = tmp_path / "spools"
+    for side in (made.prefill, made.decode):
+        stage = Stage.send if side is made.prefill else Stage.receive
+        spool = Spool(spool_path(f"file://{folder}/", side.worker), 20_000, lambda _: None)
+        transport = SpoolTransport(spool)
+        for number in range(12):
+            transport.send(wire.encode(side.report(side.look(str(number), stage))), 1.0)
+        transport.close()
+    assert len(list(folder.glob("*.1.jsonl"))) == 2, "the test fills one half"
+    found = json.loads(run(folder, "--json").stdout)
+    assert found["counts"] == {"match": 12}
+    assert found["lines_lost"] == 0
 
 
 def test_page_digests_of_both_sides_make_the_map_exact(tmp_path: Path, server: Server) -> None:
