@@ -33,11 +33,12 @@ def not_covered(components: Sequence[ComponentVerdict], *, manifests: bool, star
             return None
     looks = {look for part in components for look in part.also_equal}
     everywhere = frozenset(look for look in looks if all(look in part.also_equal for part in components))
-    return _gaps(tuple(part.component for part in components), everywhere, start)
+    return gaps_of(tuple(part.component for part in components), everywhere, start)
 
 
 @lru_cache(maxsize=1024)
-def _gaps(names: tuple[str, ...], looks: frozenset[str], start: int) -> list[str]:
+def gaps_of(names: tuple[str, ...], looks: frozenset[str], start: int) -> list[str]:
+    """What is not covered when components ``names`` are equal throughout, also at further ``looks``."""
     gaps = []
     if start:
         gaps.append(f"pages before page {start} of the sequence, which decode held already")
