@@ -26,4 +26,4 @@ fi
 # The hooks under test, as an engine's image would have them: one package, and its entry point.
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check hatchling editables
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e hooks
-"$venv/bin/python" -c 'import sglang, pd_tracer_hooks' && echo "ready: $venv"
+PYTHONPATH=$here/shims "$venv/bin/python" -W ignore -c 'import sglang, pd_tracer_hooks' && echo "ready: $venv"
