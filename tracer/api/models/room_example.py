@@ -24,7 +24,20 @@ _COMPONENT: dict[str, Any] = {
         "signature": "cfd893a7291743bc",
         "finals": dict.fromkeys(("head", "tail", "body"), "22b0f5ed57b795e9"),
     },
-    "where": {"regions": ["head", "tail", "body"], "layers": [7], "page_runs": [[0, 1]]},
+    "where": {
+        "regions": ["head", "tail", "body"],
+        "layers": [7],
+        "page_runs": [[0, 1]],
+        "cells": [{"layer": 7, "runs": [[0, 1]]}],
+    },
+    "shape": "one_cell",
+    "evidence": {
+        "unit": "cell",
+        "units": 1,
+        "causes": {"unexplained": 1},
+        "comparisons": [{"look": "receive", "against": "send", "different": 1}],
+        "missing": ["no allocate observation: stale cannot be told from corrupt"],
+    },
 }
 ROOM: dict[str, Any] = {
     "room": "4711",
@@ -35,6 +48,7 @@ ROOM: dict[str, Any] = {
     "reason": "index_k: head and tail differ, page 0 of 2",
     "settled": True,
     "coverage": "full",
+    "exonerated": False,
     "components": [_COMPONENT],
     "attempts": [
         {
@@ -72,6 +86,28 @@ ROOM: dict[str, Any] = {
     "settled_at": 1764000000.11,
     "join_delay_s": 0.1,
     "revisions": 0,
+    "map": [
+        {
+            "component": "index_k",
+            "key": "73bfee68b4452cf7",
+            "pages": 2,
+            "exact": True,
+            "grain": 1,
+            "rows": [
+                {"layers": [3], "runs": [[0, 2, "good"]]},
+                {"layers": [7], "runs": [[0, 1, "bad"], [1, 1, "good"]]},
+            ],
+        }
+    ],
+    "neighbours": [
+        {
+            "room": "4710",
+            "verdict": "match",
+            "summary": "room 4710: index_k match in every page, pair P0→D0",
+            "last_seen": 1763999999.86,
+            "offset_s": -0.25,
+        }
+    ],
     "timeline": [
         {
             "kind": "observation",
