@@ -84,7 +84,8 @@ def judge_plain(
     if components is None or not expected.names.issubset([part.component for part in components]):
         return None
     known = expected.prefill is not None and expected.decode is not None
-    gaps = not_covered(components, manifests=known, start=_start(looks)) if deadline is None else None
+    exonerable = known and deadline is None
+    gaps = not_covered(components, manifests=known, start=_start(looks)) if exonerable else None
     return _room(looks, decode, components, deadline, gaps)
 
 

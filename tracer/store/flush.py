@@ -115,6 +115,8 @@ class Flusher:
             remember_workers = self._workers.write(connection, batches, tally.drops)
             self._names.learn(connection, batches)
             judged = self._judging.judge_all(connection, taken.to_judge, taken.rechecked, now, tally)
+            if judged.new_rows:
+                self._statements.insert_rooms(cursor, judged.new_rows)
             if judged.rows:
                 self._statements.write_rooms(cursor, judged.rows)
         finally:

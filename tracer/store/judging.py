@@ -47,6 +47,8 @@ _NO_ATTEMPT = Attempt(number=0, verdict=Verdict.pending)
 class Judged:
     """What the verdicts of a flush have to be written."""
 
+    #: Rows of rooms that nobody knew before this flush, and of others.
+    new_rows: list[Row] = field(default_factory=list)
     rows: list[Row] = field(default_factory=list)
     deltas: Counter[tuple[str, Count]] = field(default_factory=Counter)
     pairs: set[PairKey] = field(default_factory=set)
@@ -101,7 +103,8 @@ class Judging:
             self._settle(state, verdict, now, judged, tally)
         judged.first.add_to(judged.deltas, tally)
         # One order of locks for everybody.
-        judged.rows.sort(key=lambda row: row[1:3])
+        for rows in (judged.new_rows, judged.rows):
+            rows.sort(key=lambda row: row[1:3])
         return judged
 
     def _judge(self, state: RoomState, now: float, tally: Tally) -> RoomVerdict:
@@ -153,7 +156,9 @@ class Judging:
             judged.mismatched.append(_mismatched(state, verdict))
         state.verdict = verdict
         self._know_pairs(state, verdict, facts, judged.pairs)
-        judged.rows.append(_row(state, verdict, facts, now))
+        # The first to lock a room is the first to write it: its row cannot be there.
+        rows = judged.new_rows if state.version == 1 else judged.rows
+        rows.append(_row(state, verdict, facts, now))
 
     def _know_pairs(self, state: RoomState, verdict: RoomVerdict, facts: Facts, pairs: set[PairKey]) -> None:
         """Add the pair's rows once both servers are known: an alias that nobody resolved is none yet."""

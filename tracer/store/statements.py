@@ -44,6 +44,9 @@ class Statements(Protocol):
     def load_rooms(self, cursor: Any, refs: Sequence[DayRoom]) -> list[Row]:
         """The rows of some rooms, where there are any."""
 
+    def insert_rooms(self, cursor: Any, rows: Sequence[Row]) -> None:
+        """Insert rooms, none of which is there. Raises the driver's IntegrityError if one is."""
+
     def write_rooms(self, cursor: Any, rows: Sequence[Row]) -> None:
         """Insert or overwrite rooms, sorted by deployment and room."""
 

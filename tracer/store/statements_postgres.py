@@ -45,6 +45,7 @@ _APPEND = f"COPY records ({', '.join(RECORD_COLUMNS)}) FROM STDIN (FORMAT BINARY
 _TYPES = {"INTEGER": "int4", "SMALLINT": "int2", "BIGINT": "int8", "FLOAT": "float8", "TEXT": "text"}
 
 _STAGING = "CREATE TEMPORARY TABLE IF NOT EXISTS rooms_in (LIKE rooms) ON COMMIT DELETE ROWS"
+_INSERT_ROOMS = f"COPY rooms ({', '.join(ROOM_COLUMNS)}) FROM STDIN (FORMAT BINARY)"
 _COPY_ROOMS = f"COPY rooms_in ({', '.join(ROOM_COLUMNS)}) FROM STDIN (FORMAT BINARY)"
 _WRITE_ROOMS = (
     f"INSERT INTO rooms ({', '.join(ROOM_COLUMNS)}) SELECT {', '.join(ROOM_COLUMNS)} FROM rooms_in "  # noqa: S608
@@ -83,6 +84,10 @@ class PostgresStatements:
     def load_rooms(self, cursor: Any, refs: Sequence[DayRoom]) -> list[Row]:
         """The rows of some rooms, where there are any."""
         return list(cursor.execute(_LOAD_ROOMS, _arrays(refs)).fetchall())
+
+    def insert_rooms(self, cursor: Any, rows: Sequence[Row]) -> None:
+        """COPY straight into the table, for half of what an upsert costs."""
+        self._copy(cursor, _INSERT_ROOMS, _ROOM_TYPES, rows)
 
     def write_rooms(self, cursor: Any, rows: Sequence[Row]) -> None:
         """COPY into a temporary table, then one sorted upsert."""

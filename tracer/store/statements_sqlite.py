@@ -1,4 +1,4 @@
-"""The hot statements on SQLite. Many rows go in as one JSON parameter where an answer is needed."""
+"""The hot statements on SQLite: many rows go in with one INSERT, and many keys as one JSON parameter."""
 
 from __future__ import annotations
 
@@ -20,14 +20,6 @@ from tracer.store.statements import (
     upsert_tail,
 )
 
-_LOCK = """
-INSERT INTO room_keys (deployment, room, transfer_key, day, version)
-SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]'), ?, 1
-FROM json_each(?) WHERE true
-ON CONFLICT (deployment, room, transfer_key)
-DO UPDATE SET version = version + 1 WHERE transfer_key = ''
-RETURNING deployment, room, transfer_key, day, version
-"""
 # CROSS JOIN keeps SQLite from turning the join around.
 _WHERE = """
 FROM json_each(?) AS wanted CROSS JOIN {table} AS t
@@ -62,8 +54,29 @@ class _Insert:
             cursor.execute(self._many, list(chain.from_iterable(rows[start : start + _ROWS_AT_ONCE])))
         cursor.executemany(self._one, rows[whole:])
 
+    def returning(self, cursor: Any, rows: Sequence[Row]) -> list[Row]:
+        """Insert ``rows``, and give what the statement returns."""
+        returned: list[Row] = []
+        whole = len(rows) - len(rows) % _ROWS_AT_ONCE
+        for start in range(0, whole, _ROWS_AT_ONCE):
+            cursor.execute(self._many, list(chain.from_iterable(rows[start : start + _ROWS_AT_ONCE])))
+            returned += cursor.fetchall()
+        for row in rows[whole:]:
+            cursor.execute(self._one, row)
+            returned += cursor.fetchall()
+        return returned
 
+
+_KEY_COLUMNS = ("deployment", "room", "transfer_key", "day", "version")
+_KEYS = _Insert("room_keys", _KEY_COLUMNS, "ON CONFLICT DO NOTHING")
+_LOCK = _Insert(
+    "room_keys",
+    _KEY_COLUMNS,
+    "ON CONFLICT (deployment, room, transfer_key) DO UPDATE SET version = version + 1"
+    " RETURNING deployment, room, day, version",
+)
 _APPEND = _Insert("records", RECORD_COLUMNS)
+_INSERT_ROOMS = _Insert("rooms", ROOM_COLUMNS)
 _WRITE_ROOMS = _Insert("rooms", ROOM_COLUMNS, upsert_tail(rooms, ROOM_KEY))
 
 _json = msgspec.json.Encoder()
@@ -78,12 +91,11 @@ class SqliteStatements:
 
     def lock_rooms(self, cursor: Any, keys: Sequence[KeyRow], day: int) -> dict[RoomRef, tuple[int, int]]:
         """Lock by writing: the transaction already holds the database's only write lock."""
-        cursor.execute(_LOCK, (day, _as_json(keys)))
-        return {
-            (deployment, room): (first_day, version)
-            for deployment, room, key, first_day, version in cursor.fetchall()
-            if not key
-        }
+        if "\0" in "".join(chain.from_iterable(keys)):
+            raise ValueError("a key holds the character NUL: PostgreSQL could not keep it, nor do we")
+        _KEYS.execute(cursor, [(*key, day, 1) for key in keys if key[2]])
+        found = _LOCK.returning(cursor, [(*key, day, 1) for key in keys if not key[2]])
+        return {(deployment, room): (first_day, version) for deployment, room, first_day, version in found}
 
     def append_records(self, cursor: Any, rows: Sequence[Row]) -> None:
         """Insert many at once."""
@@ -96,6 +108,10 @@ class SqliteStatements:
     def load_rooms(self, cursor: Any, refs: Sequence[DayRoom]) -> list[Row]:
         """The rows of some rooms, where there are any."""
         return list(cursor.execute(_LOAD_ROOMS, (_as_json(refs),)).fetchall())
+
+    def insert_rooms(self, cursor: Any, rows: Sequence[Row]) -> None:
+        """Insert many at once."""
+        _INSERT_ROOMS.execute(cursor, rows)
 
     def write_rooms(self, cursor: Any, rows: Sequence[Row]) -> None:
         """Insert or overwrite many at once."""
