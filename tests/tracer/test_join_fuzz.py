@@ -12,6 +12,7 @@ from pd_tracer_hooks.wire import (
     MSGPACK,
     ComponentDigest,
     Coverage,
+    Detail,
     Event,
     EventKind,
     Manifest,
@@ -23,7 +24,7 @@ from pd_tracer_hooks.wire import (
     encode,
 )
 from tracer.join import judge
-from tracer.join.model import DECIDED_EARLY, Entry, RoomVerdict, Verdict
+from tracer.join.model import DECIDED_EARLY, Donor, Entry, How, RoomVerdict, Verdict
 
 NAMES = ["index_k", "kv"]
 
@@ -66,7 +67,9 @@ observations = st.builds(
     Observation,
     room=st.just("4711"),
     keys=keys,
-    stage=st.sampled_from([Stage.send, Stage.receive, Stage.receive, Stage.allocate, Stage.release]),
+    stage=st.sampled_from(
+        [Stage.send, Stage.receive, Stage.receive, Stage.allocate, Stage.release, Stage.recheck, Stage.admit]
+    ),
     look=st.sampled_from([0, 0, 0, 1]),
     seq=st.integers(0, 12),
     at=st.just(0.0),
@@ -85,11 +88,44 @@ events = st.builds(
     request=requests,
     component=st.sampled_from(["", "kv"]),
 )
+#: Page digests that are, are not, and hardly can be behind a look.
+details = st.builds(
+    lambda keys, seq, fields: Detail(room="4711", keys=keys, seq=seq, at=0.0, **fields),
+    keys,
+    st.integers(0, 12),
+    st.builds(
+        lambda stage, cut, damage: KV.detail(stage, cut, damage, order_free=True),
+        st.sampled_from([Stage.send, Stage.receive, Stage.admit, Stage.release]),
+        st.sampled_from([None, [(0, 4)], [(4, 4)]]),
+        st.sampled_from([(), ((0, 0),), ((2, 5),)]),
+    )
+    | st.fixed_dictionaries(
+        {
+            "stage": st.sampled_from(Stage),
+            "component": st.sampled_from(NAMES),
+            "layers": layers,
+            "runs": runs,
+            "digests": u64s,
+            "order_free": u64s,
+            "gone": st.booleans(),
+        }
+    ),
+)
+donors = st.lists(
+    st.builds(
+        Donor,
+        room=st.just("17"),
+        how=st.sampled_from(How),
+        page_runs=runs,
+        layers=layers,
+    ),
+    max_size=2,
+)
 entries = st.builds(
     Entry,
     worker=st.sampled_from([P0, P1, D0, D1]),
     received=st.integers(0, 5).map(float),
-    record=observations | events,
+    record=observations | events | details,
 )
 manifests = st.dictionaries(
     st.sampled_from([(w.id, w.boot) for w in (P0, P1, D0, D1)]),
@@ -127,6 +163,8 @@ def _holds_together(said: RoomVerdict) -> None:
         for transfer in attempt.transfers:
             for one in transfer.components:
                 assert (one.where is not None) == (one.verdict is Verdict.mismatch)
+                assert (one.evidence is not None) == (one.verdict is Verdict.mismatch)
+                assert not (transfer.exonerated and one.verdict is not Verdict.match)
                 assert one.reason
 
 
@@ -135,16 +173,22 @@ def _holds_together(said: RoomVerdict) -> None:
     told=st.lists(entries, min_size=1, max_size=8),
     known=manifests,
     now=st.sampled_from([5.0, 190.0]),
+    givers=donors,
     data=st.data(),
 )
 def test_a_verdict_whatever_comes(
-    told: list[Entry], known: dict[tuple[str, str], Manifest], now: float, data: st.DataObject
+    told: list[Entry],
+    known: dict[tuple[str, str], Manifest],
+    now: float,
+    givers: list[Donor],
+    data: st.DataObject,
 ) -> None:
-    said = judge(told, known, POLICY, now)
+    other_rooms = {(KEY, "kv"): givers}
+    said = judge(told, known, POLICY, now, other_rooms)
     _holds_together(said)
     shuffled = data.draw(st.permutations(told))
-    assert judge(shuffled, known, POLICY, now) == said
-    final = judge(told, known, POLICY, 1e6)
+    assert judge(shuffled, known, POLICY, now, other_rooms) == said
+    final = judge(told, known, POLICY, 1e6, other_rooms)
     _holds_together(final)
     assert final.settled
     assert final.deadline is None
