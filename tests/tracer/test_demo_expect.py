@@ -90,6 +90,12 @@ RIGHT = [
         msgspec.structs.replace(FLIP, pages=(101,)),
         answer(Verdict.mismatch, damaged(KV, [3], [(100, 2)]), component(INDEX_K)),
     ),
+    # Once page digests were asked for it knows the page.
+    (
+        room(Fault.bit_flip, tokens=128 * 64),
+        msgspec.structs.replace(FLIP, pages=(101,)),
+        answer(Verdict.mismatch, damaged(KV, [3], [(101, 1)]), component(INDEX_K)),
+    ),
 ]
 
 
@@ -119,11 +125,11 @@ def timing(before: str) -> Timing:
         (LATE, caused(Cause.late, chunk_edges=[16], timing=timing("admit")), "told", []),
         (
             LATE,
-            caused(Cause.late, timing=timing("receive")),
+            caused(Cause.late, timing=timing("recheck 2")),
             "told",
             [
                 "kv: edges of chunks [], expected 16",
-                "kv: the last look before the change is receive, expected admit",
+                "kv: the last look before the change is recheck 2, expected admit",
             ],
         ),
         (LATE, caused(Cause.unexplained, chunk_edges=[16]), "untold", []),

@@ -63,7 +63,7 @@ def test_some_damage_is_seen_by_later_looks_alone(fault: Fault) -> None:
 
 def test_a_bucket_of_several_pages_is_whole_or_not() -> None:
     for pages, cause in (((100, 101), Cause.stale), ((101,), Cause.unexplained)):
-        best = told_at_best(room(128), hit(Fault.component_withheld, *pages), GEOMETRY, "all", details=False)
+        best = told_at_best(room(128), hit(Fault.component_withheld, *pages), GEOMETRY, "all", frozenset())
         assert best is not None
         assert best.cause is cause
 

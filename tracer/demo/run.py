@@ -24,7 +24,7 @@ from tracer.demo.messages import End, Idle
 from tracer.demo.netns import why_not
 from tracer.demo.plan import Engine, Fault, Mix, PlannedRoom, Stages, make_plan
 from tracer.demo.report import Result, show, show_next, summarise
-from tracer.demo.told import told_at_best
+from tracer.demo.told import told_for_certain
 from tracer.demo.workers import DEPLOYMENT, Traffic, Wire, start_workers
 from tracer.join.model import Cause
 
@@ -32,7 +32,7 @@ from tracer.join.model import Cause
 BROKEN, INTERRUPTED = 2, 130
 
 #: Seconds in which the collector can ask the workers for page digests.
-DETAILS_S = 0.0
+DETAILS_S = 8.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,19 +155,18 @@ def _let_ask(
     collector: Collector, rooms: list[PlannedRoom], traffic: Traffic, geometry: Geometry, stages: Stages
 ) -> None:
     """Leave the workers there until the collector has told the causes, or has had time to ask for details."""
-    waiting = {
-        room.room: outcome.cause
-        for room in rooms
-        if (hit := traffic.aims.get(room.index)) is not None
-        and (outcome := told_at_best(room, hit, geometry, stages)) is not None
-        and outcome.cause not in (None, Cause.unexplained)
-    }
+    waiting: dict[str, frozenset[Cause | None]] = {}
+    for room in rooms:
+        hit = traffic.aims.get(room.index)
+        causes = frozenset() if hit is None else told_for_certain(room, hit, geometry, stages)
+        if causes and not causes & {None, Cause.unexplained}:
+            waiting[room.room] = causes
     deadline = time.monotonic() + DETAILS_S
     while waiting and time.monotonic() < deadline:
-        for room, cause in list(waiting.items()):
-            answer = collector.room(room, DEPLOYMENT)
-            if answer is not None and answer.cause is cause:
-                del waiting[room]
+        for name, causes in list(waiting.items()):
+            answer = collector.room(name, DEPLOYMENT)
+            if answer is not None and answer.cause in causes:
+                del waiting[name]
         if waiting:
             time.sleep(0.25)  # workers hear of a wish with their next report
 

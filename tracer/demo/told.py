@@ -41,33 +41,47 @@ CAUSES: dict[Fault, Cause] = {
 
 _EVERY_STAGE = frozenset({Saw.later, Saw.release, Saw.allocate, Saw.second_send})
 _ALWAYS = frozenset({Saw.place, Saw.layout, Saw.manifests, Saw.keys})
+#: What page digests can bring: at best, and for certain once the collector has asked for them.
 _DETAILS = frozenset({Saw.details, Saw.order_free, Saw.donor})
+_CERTAIN = frozenset({Saw.details})
 
 
-def saw(room: PlannedRoom, hit: Aim, geometry: Geometry, stages: Stages, *, details: bool) -> frozenset[Saw]:
-    """What is observed of ``room`` at full coverage. ``details``: whether page digests were asked for."""
-    seen = _ALWAYS | (_EVERY_STAGE if stages == "all" else frozenset())
-    if details:
-        seen |= _DETAILS
+def saw(
+    room: PlannedRoom, hit: Aim, geometry: Geometry, stages: Stages, details: frozenset[Saw]
+) -> frozenset[Saw]:
+    """What is observed of ``room`` at full coverage. ``details``: what page digests brought."""
+    seen = _ALWAYS | (_EVERY_STAGE if stages == "all" else frozenset()) | details
     if hit.fault is Fault.tail_unwritten_fresh:
         seen |= {Saw.fresh}
-    if _whole_units(room, hit, geometry, details=details):
+    if _whole_units(room, hit, geometry, details=bool(details)):
         seen |= {Saw.whole_units}
     return seen
 
 
 def told_at_best(
-    room: PlannedRoom, hit: Aim, geometry: Geometry, stages: Stages, *, details: bool = True
+    room: PlannedRoom,
+    hit: Aim,
+    geometry: Geometry,
+    stages: Stages,
+    details: frozenset[Saw] = _DETAILS,
 ) -> Outcome | None:
     """What is to be said of a room that ``hit`` was done to; None if the fault damages no bytes."""
     row = ROWS.get(hit.fault)
     if row is None:
         return None
-    return tellable(row, saw(room, hit, geometry, stages, details=details))
+    return tellable(row, saw(room, hit, geometry, stages, details))
+
+
+def told_for_certain(
+    room: PlannedRoom, hit: Aim, geometry: Geometry, stages: Stages
+) -> frozenset[Cause | None]:
+    """The causes of which one will be told once the collector has page digests; empty without damage."""
+    said = (told_at_best(room, hit, geometry, stages, brought) for brought in (_CERTAIN, _DETAILS))
+    return frozenset(outcome.cause for outcome in said if outcome is not None)
 
 
 def told_of(room: PlannedRoom, hit: Aim, geometry: Geometry, stages: Stages, cause: Cause) -> str:
-    """``told`` if ``cause`` is the one to be said; ``untold`` if it is what would be without page digests.
+    """``told`` if ``cause`` is the one to be said; ``untold`` if it is what would be with fewer page digests.
 
     Else ``wrong``; empty if the fault damages no bytes.
     """
@@ -76,8 +90,9 @@ def told_of(room: PlannedRoom, hit: Aim, geometry: Geometry, stages: Stages, cau
         return ""
     if cause is best.cause:
         return "told"
-    least = told_at_best(room, hit, geometry, stages, details=False)
-    return "untold" if least is not None and cause in (least.cause, Cause.unexplained) else "wrong"
+    less = (told_at_best(room, hit, geometry, stages, brought) for brought in (_CERTAIN, frozenset[Saw]()))
+    weaker = {outcome.cause for outcome in less if outcome is not None}
+    return "untold" if cause in weaker | {Cause.unexplained} else "wrong"
 
 
 def _whole_units(room: PlannedRoom, hit: Aim, geometry: Geometry, *, details: bool) -> bool:
