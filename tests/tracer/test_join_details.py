@@ -61,6 +61,25 @@ def test_one_cell_of_many() -> None:
     assert (said.cause, said.shape) == (Cause.unexplained, Shape.one_cell)
 
 
+def test_with_very_many_cells_buckets_are_classified_and_cells_are_named() -> None:
+    kv = dataclasses.replace(KV, pages=1000, layers=tuple(range(20)), content="long")
+    chunks = [[(0, 90)], [(90, 910)]]
+    bad = {(layer, page): "before" for layer in kv.layers for page in range(90, 1000)}
+    room = RoomBuilder().look(Stage.allocate, kv.part(content="before"), worker=D0).opened()
+    for chunk in chunks:
+        room.send(kv.part(chunk)).detail(P0, kv.detail(Stage.send, chunk))
+    room.receive(kv.part(holds=bad)).detail(D0, kv.detail(Stage.receive, holds=bad))
+    said = component(room)
+    assert said.cause is Cause.stale
+    assert said.evidence is not None
+    assert said.evidence.unit == "bucket"
+    assert said.where is not None
+    assert said.where.cells == [LayerPages(layer=layer, runs=[(90, 910)]) for layer in kv.layers]
+    assert (said.shape, said.chunk_edges) == (Shape.tail_run, [90])
+    # The bucket at the edge holds good pages too.
+    assert said.boundary == [(78, 15)]
+
+
 def test_the_cell_map_is_bounded() -> None:
     kv = dataclasses.replace(KV, pages=2100, layers=(0,), content="long")
     said = component(with_details(kv, {(0, page): "x" for page in range(0, 2100, 2)}))

@@ -15,6 +15,7 @@ from tracer.join import intervals
 from tracer.join.causes import Classified, classify
 from tracer.join.causes.case import Case
 from tracer.join.compare import common_coverage, describe, differing_regions, locate
+from tracer.join.details import Cell
 from tracer.join.intervals import Spans
 from tracer.join.looks import Look, Looks, looks_at, unusable_digests
 from tracer.join.model import (
@@ -30,7 +31,7 @@ from tracer.join.model import (
     Where,
 )
 from tracer.join.parts import REGIONS, SideSum
-from tracer.join.places import Place, differing, differing_rows, equal, read_by, same
+from tracer.join.places import Place, cells_in, differing, differing_rows, equal, read_by, same
 from tracer.join.scene import Scene
 from tracer.join.shape import chunk_edges, inner_ends, shape_of
 from tracer.join.telling import Tale, changed_after, held_text, shape_text, tell
@@ -76,7 +77,8 @@ def _mismatch(
         rows = Case(looks, differing_rows(sent, received, decode), zeros, donors)
         if rows.places and (by_layer := classify(rows)).cause is not Cause.unexplained:
             case, said = rows, by_layer
-    where = _with_cells(locate(source, decode, regions, common_coverage(source, decode)), places)
+    where = locate(source, decode, regions, common_coverage(source, decode))
+    where = _with_cells(where, cells_in(places, sent, received, decode))
     shape, edges = _shape(where, places, looks.sent.total, decode)
     return _told(replace(base, where=where, shape=shape, chunk_edges=edges), case, said, looks, decode)
 
@@ -255,7 +257,7 @@ def _shape(
     if any(place.kind == "region" for place in places):
         return None, []
     spans = intervals.from_runs(where.page_runs)
-    exact = _exact(places)
+    exact = _exact(places) or (bool(where.cells) and not where.cells_left_out)
     cells = sum(count for layer in where.cells for _, count in layer.runs) + where.cells_left_out
     if not cells and exact and len(where.layers) == 1:
         cells = intervals.size(spans)
@@ -289,16 +291,16 @@ def _where(places: Sequence[Place], left: Values, right: Values, decode: SideSum
         layers=sorted({layer for row in rows for layer in row.layers}),
         page_runs=intervals.to_runs(_spans(places)),
     )
-    return _with_cells(where, places)
+    return _with_cells(where, cells_in(places, left, right, decode))
 
 
-def _with_cells(where: Where, places: Sequence[Place]) -> Where:
-    """Exact layers and pages, when all places are cells."""
-    if not all(place.kind == "cell" for place in places):
+def _with_cells(where: Where, differing: Sequence[Cell]) -> Where:
+    """Exact layers and pages, where it is known which cells differ."""
+    if not differing:
         return where
     pages: dict[int, list[intervals.Span]] = {}
-    for place in places:
-        pages.setdefault(place.layers[0], []).append((place.first, place.end))
+    for layer, page in differing:
+        pages.setdefault(layer, []).append((page, page + 1))
     left = MAX_RUNS
     cells = []
     left_out = 0
@@ -311,7 +313,7 @@ def _with_cells(where: Where, places: Sequence[Place]) -> Where:
     return replace(
         where,
         layers=sorted(pages),
-        page_runs=intervals.to_runs(_spans(places)),
+        page_runs=intervals.to_runs(intervals.merged((page, page + 1) for _, page in differing)),
         cells=cells,
         cells_left_out=left_out,
     )

@@ -11,11 +11,12 @@ from msgspec import Struct
 from pd_tracer_hooks.digest.definition import bucket_edges
 from pd_tracer_hooks.wire import Coverage
 from tracer.join import intervals
+from tracer.join.details import Cell
 from tracer.join.parts import REGIONS, SideSum
 from tracer.join.values import BODY, Key, Values
 
-#: Cells that are classified one by one, at most. With more, buckets have to do.
-MAX_CELLS = 65_536
+#: Cells that are classified one by one, at most. Of more the buckets are: so much damage needs no finer look.
+MAX_CELLS = 16_384
 
 HEAD, TAIL = REGIONS.index("head"), REGIONS.index("tail")
 
@@ -110,25 +111,45 @@ def _row(layer: int, region: int, like: SideSum) -> Place:
     return Place(("row", layer, region), (whole.key, *whole.within), (layer,), whole.first, whole.end)
 
 
+def cells_in(places: Sequence[Place], left: Values, right: Values, like: SideSum) -> list[Cell]:
+    """The differing cells of ``places``; empty if the page digests of any of them are not here."""
+    if all(place.kind == "cell" for place in places):
+        return [(place.layers[0], place.first) for place in places]
+    found: dict[Cell, None] = {}
+    for place in places:
+        cells = _cells_of(place, left, right, like)
+        if cells is None:
+            return []
+        found.update(dict.fromkeys(cells))
+    return list(found)
+
+
 def _refined(places: Sequence[Place], left: Values, right: Values, like: SideSum) -> list[Place]:
     """Replace places by the cells in them, where both looks know every one."""
     if not (left.cells.digests and right.cells.digests):
         return list(places)
     edges = bucket_edges(like.pages)
     refined: list[Place] = []
-    found: set[tuple[int, int]] = set()
+    found: dict[Cell, None] = {}
     for place in places:
-        cells = [(layer, page) for page in range(place.first, place.end) for layer in like.layers]
-        if not all(cell in left.cells.digests and cell in right.cells.digests for cell in cells):
+        cells = _cells_of(place, left, right, like)
+        if cells is None:
             refined.append(place)
-            continue
-        for cell in cells:
-            if left.cells.digests[cell] != right.cells.digests[cell] and cell not in found:
-                found.add(cell)
-                refined.append(_cell(*cell, like, edges))
-        if len(refined) > MAX_CELLS:
-            return list(places)
-    return refined
+        else:
+            found.update(dict.fromkeys(cells))
+    if len(found) > MAX_CELLS:
+        return list(places)
+    refined += [_cell(layer, page, like, edges) for layer, page in found]
+    return sorted(refined, key=lambda place: (place.first, place.layers))
+
+
+def _cells_of(place: Place, left: Values, right: Values, like: SideSum) -> list[Cell] | None:
+    """The cells of a place that differ, or None if either look lacks one of its page digests."""
+    ours, theirs = left.cells.digests, right.cells.digests
+    cells = [(layer, page) for page in range(place.first, place.end) for layer in place.layers or like.layers]
+    if not all(cell in ours and cell in theirs for cell in cells):
+        return None
+    return [cell for cell in cells if ours[cell] != theirs[cell]]
 
 
 def _cell(layer: int, page: int, like: SideSum, edges: Sequence[int]) -> Place:
