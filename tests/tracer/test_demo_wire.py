@@ -85,10 +85,12 @@ def run_over_wire(engine: Engine, traits: WireTraits, capfd: pytest.CaptureFixtu
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", ["nixl", "mooncake"])
-def test_flipped_bits_are_found_where_they_are(engine: Engine, capfd: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(("engine", "delay_ms"), [("nixl", 20.0), ("mooncake", 1.0)])
+def test_flipped_bits_are_found_where_they_are(
+    engine: Engine, delay_ms: float, capfd: pytest.CaptureFixture[str]
+) -> None:
     """One bit in 8 MiB: neither kernel nor engine notices, and the collector names page and layer."""
-    document = run_over_wire(engine, WireTraits(delay_ms=1.0, flip_mib=8.0), capfd)
+    document = run_over_wire(engine, WireTraits(delay_ms=delay_ms, flip_mib=8.0), capfd)
     rows = {row["kind"]: row for row in document["rows"]}
     assert rows["wire_bit_flip"]["rooms"] >= 2
     assert rows["intact"]["rooms"] >= 2
@@ -97,10 +99,3 @@ def test_flipped_bits_are_found_where_they_are(engine: Engine, capfd: pytest.Cap
     for outcome in document["outcomes"]:
         if outcome["aim"] is not None:
             assert len(outcome["aim"]["layers"]) == len(outcome["aim"]["pages"]) == 1
-
-
-@pytest.mark.slow
-def test_a_slow_wire_hurts_nobody(capfd: pytest.CaptureFixture[str]) -> None:
-    document = run_over_wire("nixl", WireTraits(delay_ms=20.0, flip_mib=0), capfd)
-    (row,) = document["rows"]
-    assert (row["kind"], row["verdicts"]) == ("intact", {"match": 14})
