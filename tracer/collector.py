@@ -17,6 +17,7 @@ from tracer.store import migrate
 from tracer.store.database import Database, open_database
 from tracer.store.deadlines import Deadlines
 from tracer.store.flush import Flusher
+from tracer.store.holdings import Holdings
 from tracer.store.rollups import load_pairs
 from tracer.store.statements_postgres import PostgresStatements
 from tracer.store.statements_sqlite import SqliteStatements
@@ -97,6 +98,7 @@ def make_collector(settings: Settings) -> Collector:
             replica=settings.replica,
             pairs=pairs,
             asking=Asking(settings.asks(), wants),
+            holdings=Holdings(settings.holdings_s),
         )
 
     writer = Writer(

@@ -69,6 +69,12 @@ class Settings(BaseSettings):
         description="Seconds for which a bad pair is asked for all stages and every page; 0: never",
     )
     deep_pairs: int = Field(default=4, ge=0, description="Pairs that are asked so at once")
+    holdings_s: float = Field(
+        default=3600.0,
+        ge=0,
+        description="Seconds for which is kept who held which pages of a decode worker; 0: not at all, and no"
+        " room is named as the source of another's wrong bytes",
+    )
     ratio_window_s: float = Field(
         default=900.0,
         gt=0,

@@ -17,6 +17,8 @@ from tracer.asks import AskPolicy
 from tracer.join.model import Policy, Verdict
 from tracer.store.batch import Batch, Outcome, Recheck
 from tracer.store.codec import RoomRef
+from tracer.store.donors import Search
+from tracer.store.holdings import Holdings, ask_for, victims_of
 from tracer.store.judging import Judging
 from tracer.store.manifests import ManifestBook
 from tracer.store.names import Names
@@ -26,7 +28,7 @@ from tracer.store.state import StateCache
 from tracer.store.statements import Statements
 from tracer.store.taking import take_in
 from tracer.store.tally import Tally
-from tracer.store.wants import Asking, Wants
+from tracer.store.wants import Asking, Wants, detailed_rooms, donors_of
 from tracer.store.workers import WorkerBook
 
 Job = Batch | Recheck
@@ -61,9 +63,11 @@ class Flusher:
         replica: str,
         pairs: Sequence[PairKey] = (),
         asking: Asking | None = None,
+        holdings: Holdings | None = None,
     ) -> None:
         self._statements = statements
         self._asking = asking or Asking(AskPolicy(), Wants())
+        self._holdings = holdings or Holdings(0.0)
         self._replica = replica
         self._cache = StateCache()
         self._names = Names()
@@ -114,7 +118,11 @@ class Flusher:
             newcomers = self._manifests.write(connection, pairs, tally.records)
             remember_workers = self._workers.write(connection, batches, tally.drops)
             self._names.learn(connection, batches)
-            judged = self._judging.judge_all(connection, taken.to_judge, taken.rechecked, now, tally)
+            self._holdings.write(connection, batches, {s.ref: s.day for s in taken.to_judge}, now)
+            search = Search(connection, self._statements) if self._holdings.keep_s else None
+            judged = self._judging.judge_all(
+                connection, taken.to_judge, taken.rechecked, now, tally, search=search
+            )
             if judged.new_rows:
                 self._statements.insert_rooms(cursor, judged.new_rows)
             if judged.rows:
@@ -123,9 +131,14 @@ class Flusher:
             cursor.close()
         tally.pairs, remember_pairs = self._pairs.write(connection, judged.pairs, now)
         add_rollups(connection, judged.deltas, now=now, replica=self._replica)
-        remember_wants = self._asking.write(connection, batches, judged.mismatched, now)
+        asks = search.asks if search is not None else {}
+        remember_wants = self._asking.write(connection, batches, judged.mismatched, now, donors_of(asks))
+        ask_for(connection, asks, now)
+        answered = detailed_rooms(batches)
+        if answered:
+            flushed.recheck += victims_of(connection, answered)
         if newcomers:
-            flushed.recheck = self._pending_rooms(connection, set(newcomers.values()))
+            flushed.recheck += self._pending_rooms(connection, set(newcomers.values()))
 
         def remember_states() -> None:
             for state in taken.states:

@@ -15,6 +15,7 @@ from tracer.join.model import Attempt, Policy, RoomVerdict, Verdict
 from tracer.join.room import judge
 from tracer.store.codec import encode_verdict
 from tracer.store.counting import FirstCounts, count_change, room_counted
+from tracer.store.donors import Search
 from tracer.store.manifests import Boot, ManifestBook
 from tracer.store.names import Names, peers_of
 from tracer.store.rollups import PairKey
@@ -73,6 +74,8 @@ class Judging:
         rechecked: Sequence[RoomState],
         now: float,
         tally: Tally,
+        *,
+        search: Search | None = None,
     ) -> Judged:
         """Judge rooms. Of ``rechecked`` only those whose verdict changes are written."""
         judged = Judged()
@@ -87,7 +90,7 @@ class Judging:
                 for boot in workers
             },
         )
-        verdicts = [self._judge(state, now, tally) for state in both]
+        verdicts = [self._judge(state, now, tally, search) for state in both]
         self._names.look_up(
             connection,
             (
@@ -107,10 +110,13 @@ class Judging:
             rows.sort(key=lambda row: row[1:3])
         return judged
 
-    def _judge(self, state: RoomState, now: float, tally: Tally) -> RoomVerdict:
+    def _judge(self, state: RoomState, now: float, tally: Tally, search: Search | None) -> RoomVerdict:
         deployment, room = state.ref
         try:
-            return judge(list(state.entries.values()), self._manifests.of(deployment), self._policy, now)
+            entries, manifests = list(state.entries.values()), self._manifests.of(deployment)
+            said = judge(entries, manifests, self._policy, now)
+            donors = search.of(state, said) if search is not None else {}
+            return judge(entries, manifests, self._policy, now, donors) if donors else said
         except Exception as error:
             # The records are evidence and are kept; the room is tried again, and its neighbours go on.
             log.exception("room could not be judged", deployment=deployment, room=room)

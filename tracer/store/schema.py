@@ -236,3 +236,35 @@ wants = Table(
     Index("ix_wants_expires", "expires"),
     sqlite_with_rowid=False,
 )
+
+#: Which physical pages of a decode worker a room was received into: one row a ``receive`` that names them.
+#: A worker's rows lie in the order of its own count, so that the rooms before and after one are neighbours.
+#: ``pages`` is msgpack: pairs of component names and runs, components of one page table together. ``day`` is
+#: the room's in ``records``.
+holdings = Table(
+    "holdings",
+    metadata,
+    Column("deployment", Text, nullable=False),
+    Column("worker", Text, nullable=False),
+    Column("boot", Text, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("day", Integer, nullable=False),
+    Column("room", Text, nullable=False),
+    Column("received", Float, nullable=False),
+    Column("pages", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("deployment", "worker", "boot", "seq"),
+    sqlite_with_rowid=False,
+)
+
+#: Rooms whose page digests were asked for because another room may hold their bytes: once they come, that
+#: one is judged again.
+donor_asks = Table(
+    "donor_asks",
+    metadata,
+    Column("deployment", Text, nullable=False),
+    Column("donor", Text, nullable=False),
+    Column("victim", Text, nullable=False),
+    Column("created", Float, nullable=False),
+    PrimaryKeyConstraint("deployment", "donor", "victim"),
+    sqlite_with_rowid=False,
+)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pd_tracer_hooks.wire import Side
-from tracer.join.model import Entry, WorkerRef
+from tracer.join.model import AnyEntry, Entry, WorkerRef
 from tracer.store.batch import Batch, Outcome
 from tracer.store.codec import NaturalKey, RoomRef, decode_record, decode_verdict, kind_of
 from tracer.store.state import RoomState, StateCache
@@ -118,6 +118,17 @@ def _states(
         _fill_records(states, statements.load_records(cursor, wanted))
         _fill_rooms(states, statements.load_rooms(cursor, wanted))
     return states
+
+
+def load_entries(rows: Iterable[Row]) -> dict[RoomRef, list[AnyEntry]]:
+    """The records of some rooms, as :meth:`Statements.load_records` returns them."""
+    found: dict[RoomRef, list[AnyEntry]] = {}
+    for values in rows:
+        row = dict(zip(RECORD_COLUMNS, values, strict=True))
+        who = WorkerRef(row["worker"], row["boot"], Side(row["side"]), row["server"])
+        entry = Entry(who, row["received"], decode_record(row["stage"], bytes(row["body"])))
+        found.setdefault((row["deployment"], row["room"]), []).append(entry)
+    return found
 
 
 def _fill_records(states: dict[RoomRef, RoomState], rows: Iterable[Row]) -> None:

@@ -9,7 +9,7 @@ memory: while nothing is wanted it costs a look into an empty map.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -18,6 +18,7 @@ from sqlalchemy import Connection, delete, func, select, tuple_
 from pd_tracer_hooks.wire import Detail, Want
 from tracer.asks import AskPolicy
 from tracer.store.batch import Batch
+from tracer.store.codec import RoomRef
 from tracer.store.schema import wants
 from tracer.store.upsert import insert_missing
 
@@ -116,13 +117,17 @@ class Asking:
         batches: Sequence[Batch],
         mismatched: Sequence[Mismatched],
         now: float,
+        donors: Sequence[Mismatched] = (),
     ) -> Callable[[], None]:
-        """End what was answered, ask for what is new. Call the result after the commit."""
+        """End what was answered, ask for what is new; of ``donors`` for details only.
+
+        Call the result after the commit.
+        """
         done = sorted(_answered(batches))
         if done:
             key = tuple_(wants.c.deployment, wants.c.worker, wants.c.kind, wants.c.room)
             connection.execute(delete(wants).where(key.in_(done)))
-        asked = self._ask(connection, mismatched, now) if mismatched else []
+        asked = self._ask(connection, mismatched, donors, now) if mismatched or donors else []
         if not done and not asked:
             return lambda: None
 
@@ -132,9 +137,18 @@ class Asking:
 
         return remember
 
-    def _ask(self, connection: Connection, mismatched: Sequence[Mismatched], now: float) -> list[Open]:
+    def _ask(
+        self,
+        connection: Connection,
+        mismatched: Sequence[Mismatched],
+        donors: Sequence[Mismatched],
+        now: float,
+    ) -> list[Open]:
         connection.execute(delete(wants).where(wants.c.expires <= now))
-        rows = [*self._details(connection, mismatched, now), *self._deep(connection, mismatched, now)]
+        rows = [
+            *self._details(connection, [*mismatched, *donors], now),
+            *self._deep(connection, mismatched, now),
+        ]
         insert_missing(connection, wants, [row._asdict() for row in rows])
         return rows
 
@@ -163,6 +177,16 @@ class Asking:
                 row = Open(each.deployment, worker, DEEP, "", each.pair, now, now + self._policy.deep_s)
                 rows.setdefault(row[:4], row)
         return [rows[key] for key in sorted(rows)]
+
+
+def donors_of(asks: Mapping[tuple[str, str, str], frozenset[str]]) -> list[Mismatched]:
+    """What is asked for of other rooms: (deployment, donor, victim) and workers."""
+    return [Mismatched(deployment, donor, "", workers) for (deployment, donor, _), workers in asks.items()]
+
+
+def detailed_rooms(batches: Iterable[Batch]) -> set[RoomRef]:
+    """Rooms of which ``batches`` bring details."""
+    return {(deployment, room) for deployment, _, _, room in _answered(batches)}
 
 
 def _answered(batches: Iterable[Batch]) -> set[_Key]:
