@@ -34,7 +34,18 @@ def invoke(*arguments: str, code: int = exits.OK, env: dict[str, str] | None = N
     return result
 
 
-COMMANDS = ["serve", "migrate", "demo", "rooms", "room", "summary", "workers", "digest", "culprits", "explain"]
+COMMANDS = [
+    "serve",
+    "migrate",
+    "demo",
+    "rooms",
+    "room",
+    "summary",
+    "workers",
+    "digest",
+    "culprits",
+    "explain",
+]
 
 
 def test_help_lists_the_commands_and_the_exit_statuses() -> None:
