@@ -35,4 +35,4 @@ def _attach() -> None:
     except Exception:
         import logging  # noqa: PLC0415
 
-        logging.getLogger("pd_tracer_hooks").exception("pd-tracer: not attached")
+        logging.getLogger("pd_tracer").exception("pd-tracer: not attached")
