@@ -186,7 +186,11 @@ def _compare_tale(wanted: ExpectedComponent, said: ComponentVerdict) -> list[str
         before = None if said.timing is None else said.timing.before
         if wanted.before and before not in wanted.before:
             problems.append(f"the last look before the change is {before}, expected {wanted.before[-1]}")
-    if said.cause is Cause.cross_room and wanted.donor not in {donor.room for donor in said.donors}:
+    if (
+        said.cause is Cause.cross_room
+        and wanted.donor
+        and wanted.donor not in {donor.room for donor in said.donors}
+    ):
         problems.append(f"donors {[donor.room for donor in said.donors]}, expected {wanted.donor}")
     return problems
 

@@ -90,6 +90,8 @@ def told_of(room: PlannedRoom, hit: Aim, geometry: Geometry, stages: Stages, cau
         return ""
     if cause is best.cause:
         return "told"
+    if hit.fault is Fault.other_rooms_pages and cause is Cause.cross_room:
+        return "told"  # the other room had these pages before, by chance
     less = (told_at_best(room, hit, geometry, stages, brought) for brought in (_CERTAIN, frozenset[Saw]()))
     weaker = {outcome.cause for outcome in less if outcome is not None}
     return "untold" if cause in weaker | {Cause.unexplained} else "wrong"
