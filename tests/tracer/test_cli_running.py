@@ -23,7 +23,7 @@ import tracer
 from tracer import client
 from tracer.cli import exits, options
 from tracer.cli.main import app
-from tracer.cli.serve import listen
+from tracer.cli.serve import SHUTDOWN_S, listen
 from tracer.settings import Settings
 from tracer.store import migrate
 
@@ -138,6 +138,23 @@ def test_serve_until_a_signal(tmp_path: Path, end: signal.Signals, status: int) 
         assert httpx.get(f"{found[1]}/readyz", timeout=30).json() == {"ok": True, "problems": []}
         process.send_signal(end)
         assert process.wait(30) == status
+        assert process.stderr is not None
+        assert "Traceback" not in process.stderr.read()
+
+
+def test_a_client_that_never_finishes_does_not_hold_up_a_stop(tmp_path: Path) -> None:
+    with serving("--port", "0", "--database-url", f"sqlite:///{tmp_path}/serve.db") as (process, line):
+        port = int(line.split()[2].rsplit(":", 1)[1])
+        assert httpx.get(f"http://127.0.0.1:{port}/readyz", timeout=30).is_success
+        with socket.create_connection(("127.0.0.1", port)) as slow:
+            slow.sendall(
+                b"POST /v1/reports HTTP/1.1\r\nHost: x\r\nContent-Type: application/msgpack\r\n"
+                b"Content-Length: 1000\r\nExpect: 100-continue\r\n\r\n"
+            )
+            # Told to go on: its request is under way.
+            assert slow.recv(100).startswith(b"HTTP/1.1 100 ")
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(SHUTDOWN_S + 15) == -signal.SIGTERM
         assert process.stderr is not None
         assert "Traceback" not in process.stderr.read()
 

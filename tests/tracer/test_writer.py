@@ -113,6 +113,7 @@ def test_schema_gone_and_back(server: Server) -> None:
     response = server.post(cluster.received("1"))
     assert response.status_code == 503
     assert int(response.headers["Retry-After"]) >= 1
+    assert "run `pd-tracer migrate`" in response.text
     with server.collector.database.write.begin() as connection:
         connection.execute(text("ALTER TABLE elsewhere RENAME TO rooms"))
     server.tell(cluster.received("1"))

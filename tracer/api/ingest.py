@@ -37,8 +37,12 @@ async def post_report(request: Request) -> Response:
     except ClientDisconnect:
         # Nobody reads this answer.
         return Response(status_code=400)
+    except asyncio.CancelledError:
+        # The server stops and waits no longer for the rest of this request; nothing of it was answered.
+        return reject(request, Rejected(503, "the collector is stopping", hint=_AGAIN, retry_after=1.0))
 
 
+_AGAIN = "send the same batch again later"
 _REASONS = {
     400: "malformed",
     413: "too_large",
@@ -90,9 +94,7 @@ async def _commit(collector: Collector, batch: Batch) -> Outcome:
     try:
         return await asyncio.wrap_future(collector.writer.submit(batch))
     except Unavailable as error:
-        raise Rejected(
-            503, str(error), hint="send the same batch again later", retry_after=error.retry_after
-        ) from None
+        raise Rejected(503, str(error), hint=_AGAIN, retry_after=error.retry_after) from None
     except Refused as error:
         raise Rejected(
             422, f"the database refused the batch: {error}", hint="the collector's log says more"

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 #: Workers that are idle send a heartbeat now and then; the connection should be there for it.
 KEEP_ALIVE_S = 75
+#: After a signal to stop, a client that has not finished its request by then is cut off, so that what is
+#: queued is still written before an orchestrator loses its patience (10 s with Docker).
+SHUTDOWN_S = 5
 #: Connections that may wait to be accepted.
 BACKLOG = 2048
 
@@ -82,6 +85,7 @@ def run(settings: Settings) -> None:
         log_config=log_config(settings),
         access_log=False,
         timeout_keep_alive=KEEP_ALIVE_S,
+        timeout_graceful_shutdown=SHUTDOWN_S,
         backlog=BACKLOG,
     )
     server = uvicorn.Server(config)

@@ -66,8 +66,9 @@ class Family:
         return child
 
     def expire(self, before: float) -> None:
-        """Drop the series that were last raised before a time."""
-        for labels in [labels for labels, at in self._touched.items() if at < before]:
+        """Drop the series that were last raised before a time. For a thread of its own beside :meth:`add`."""
+        # A copy, made in one step: a dict that grows meanwhile must not be walked.
+        for labels in [labels for labels, at in self._touched.copy().items() if at < before]:
             del self._touched[labels]
             if self._children.pop(labels, None) is not None:
                 self._counter.remove(*map(label, labels))

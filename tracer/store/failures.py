@@ -37,11 +37,11 @@ _RETRY = (
     psycopg.errors.SerializationFailure,
     psycopg.errors.LockNotAvailable,
 )
+_NO_SCHEMA = (psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn)
 _AWAY = (
     psycopg.OperationalError,
     psycopg.InterfaceError,
-    psycopg.errors.UndefinedTable,
-    psycopg.errors.UndefinedColumn,
+    *_NO_SCHEMA,
     psycopg.errors.InsufficientPrivilege,
     psycopg.errors.ReadOnlySqlTransaction,
     sqlite3.OperationalError,
@@ -54,6 +54,16 @@ _AWAY = (
 def driver_error(error: BaseException) -> BaseException:
     """The driver's own exception, where SQLAlchemy has wrapped it."""
     return error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
+
+
+def away_reason(error: BaseException) -> str:
+    """What to tell people of a database that is away, with the way out where there is one."""
+    cause = driver_error(error)
+    if isinstance(cause, _NO_SCHEMA) or (
+        isinstance(cause, sqlite3.OperationalError) and str(cause).startswith("no such ")
+    ):
+        return "the database lacks the schema of this release: run `pd-tracer migrate`"
+    return "the database is away"
 
 
 def classify(error: BaseException) -> Failure:

@@ -20,7 +20,7 @@ from tracer.metrics.counters import Counters
 from tracer.store.batch import Batch, Outcome, Recheck
 from tracer.store.codec import RoomRef
 from tracer.store.database import Database
-from tracer.store.failures import Failure, Refused, Unavailable, classify, driver_error
+from tracer.store.failures import Failure, Refused, Unavailable, away_reason, classify, driver_error
 from tracer.store.flush import Flushed, Flusher, Job
 
 log = structlog.get_logger(__name__)
@@ -174,8 +174,9 @@ class Writer:
                     log.exception("transaction refused", batches=len(jobs))
                     raise Refused(f"{type(cause).__name__}: {cause}") from error
                 self._disconnect()
-                log.warning("database is away", error=str(cause))
-                raise Unavailable("the database is away") from error
+                reason = away_reason(error)
+                log.warning(reason, error=str(cause))
+                raise Unavailable(reason) from error
             self._counters.flush.observe(time.perf_counter() - started)
             self._counters.add(flushed.tally)
             self._counters.batches.inc(sum(isinstance(job, Batch) for job, _ in jobs))
