@@ -17,7 +17,10 @@ THEIRS = {(layer, page): 1000 + 100 * layer + page for layer in (0, 1) for page 
     [
         # The donor's page 2 lies in the victim's page 5.
         ({(0, 5): 1002}, [(5, 1)], [0]),
-        ({(0, 5): 1002, (1, 6): 1103}, [(5, 2)], [0, 1]),
+        ({(0, 5): 1002, (1, 5): 1102, (0, 6): 1003, (1, 6): 1103}, [(5, 2)], [0, 1]),
+        # Named are only layers x pages of which every cell is the donor's.
+        ({(0, 5): 1002, (1, 6): 1103}, [(5, 1)], [0]),
+        ({(0, 4): 1000, (0, 5): 1002, (1, 5): 1102, (0, 6): 1003}, [(4, 3)], [0]),
         # The other layer's page is nobody's in this one.
         ({(0, 5): 1102}, None, None),
         # The victim's own page in another place.

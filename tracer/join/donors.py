@@ -9,6 +9,9 @@ from tracer.join import intervals
 from tracer.join.details import Cell
 from tracer.join.model import Donor, How
 
+#: Sets of layers that are tried, at most.
+MAX_CHOICES = 256
+
 
 def found_in(
     room: str,
@@ -39,12 +42,26 @@ def found_in(
     ]
     if not hits:
         return None
+    layers, pages = _rectangle(hits)
     return Donor(
         room=room,
         how=How.digests,
-        page_runs=intervals.to_runs(intervals.merged((page, page + 1) for _, page in hits)),
-        layers=sorted({layer for layer, _ in hits}),
+        page_runs=intervals.to_runs(intervals.merged((page, page + 1) for page in pages)),
+        layers=sorted(layers),
         key=key,
         held_from=held_from,
         held_until=held_until,
     )
+
+
+def _rectangle(hits: Iterable[Cell]) -> tuple[frozenset[int], list[int]]:
+    """Layers and pages of which every cell is a hit, as many as can be had with the layers of one page.
+
+    A donor is named by layers and pages; what is no hit must not be among them.
+    """
+    layers_of: dict[int, set[int]] = {}
+    for layer, page in hits:
+        layers_of.setdefault(page, set()).add(layer)
+    choices = sorted({frozenset(layers) for layers in layers_of.values()}, key=sorted)[:MAX_CHOICES]
+    found = [(layers, [page for page, has in layers_of.items() if layers <= has]) for layers in choices]
+    return max(found, key=lambda one: len(one[0]) * len(one[1]))
