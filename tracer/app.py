@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager, contextmanager
 
 from fastapi import FastAPI
 from fastapi.responses import RedirectResponse
+from fastapi_offline import FastAPIOffline
 from starlette.concurrency import run_in_threadpool
 
 from tracer import __version__
@@ -57,7 +58,8 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         finally:
             await run_in_threadpool(collector.stop)
 
-    app = FastAPI(title="pd-tracer", version=__version__, description=DESCRIPTION, lifespan=lifespan)
+    # Its pages bring their scripts along: nobody's browser is sent to another host.
+    app = FastAPIOffline(title="pd-tracer", version=__version__, description=DESCRIPTION, lifespan=lifespan)
     app.state.collector = collector
     app.state.settings = collector.settings
     app.state.database = collector.database

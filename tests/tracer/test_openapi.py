@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -46,3 +47,15 @@ def test_every_public_route_is_described() -> None:
     described = {label.split()[1] for label in OPERATIONS}
     assert {"/v1/reports", "/rooms", "/rooms/{room}", "/summary", "/workers", "/metrics"} <= described
     assert {"/healthz", "/readyz"} <= described
+
+
+@pytest.mark.parametrize("page", ["/docs", "/redoc"])
+def test_the_pages_ask_no_other_host(collector: Server, page: str) -> None:
+    text = collector.http.get(page).text
+    assert "openapi.json" in text
+    sources = re.findall(r"""(?:src|href)=["']([^"']+)["']""", text)
+    scripts = [source for source in sources if not source.startswith("data:")]
+    assert scripts
+    for source in scripts:
+        assert not source.startswith(("http:", "https:", "//")), source
+        assert collector.http.get(source).status_code == 200
