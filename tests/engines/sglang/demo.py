@@ -33,7 +33,7 @@ def demo(
     every: int = 5,
     backend: str = "mooncake_tcp",
     at_once: int = 12,
-    kinds: str = "flip",
+    kinds: str = "flip,overwrite",
 ) -> None:
     """Serve, damage, and show what was found."""
     logging.disable(logging.INFO)

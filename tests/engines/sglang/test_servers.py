@@ -71,7 +71,9 @@ def test_load_matches(
             assert worker["setup"]["changed"] == []
 
 
-def test_every_flipped_bit_is_found_at_its_page(collector: Server, model: Path, tmp_path: Path) -> None:
+def test_every_flipped_bit_is_found_at_its_page_and_what_came_later_as_such(
+    collector: Server, model: Path, tmp_path: Path
+) -> None:
     log = tmp_path / "faults.jsonl"
     faults = {"FAULTS_LOG": str(log), "FAULTS_EVERY": "4"}
     with disaggregated(model, tmp_path, collector.url, **faults) as service:
@@ -87,9 +89,13 @@ def test_every_flipped_bit_is_found_at_its_page(collector: Server, model: Path, 
             assert hurt["component"] == fault["component"]
             assert hurt["where"]["page_runs"] == [[fault["page"], 1]], (fault, hurt)
             assert hurt["where"]["layers"] == [fault["layer"]], (fault, hurt)
-        others = {fault["room"] for fault in injected if fault["kind"] != "flip"}
-        assert set(found) - set(flips) <= others, "a room without a fault was called a mismatch"
-        print(f"{len(flips)} flips, {len(flips)} found at component, layer and page; no other room blamed")
+        touched = {fault["room"] for fault in injected}
+        assert set(found) <= touched, "a room without a fault was called a mismatch"
+        print(f"{len(flips)} flips found at component, layer and page; no sound room blamed")
+        for fault in injected:
+            if fault["kind"] == "overwrite":
+                body = collector.http.get(f"/rooms/{fault['room']}").json()
+                assert (body["verdict"], body["cause"]) == ("mismatch", "overwritten"), fault
 
 
 def test_the_engines_own_failures(collector: Server, model: Path, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import threading
@@ -60,7 +61,12 @@ def namespaces(port: int, flipper: OnePerRoom) -> Iterator[tuple[str, str]]:
 
         def carry() -> None:
             while not stop.is_set():
-                bridge.step()
+                try:
+                    bridge.step()
+                except OSError as fault:
+                    # Said once by a link that has just come up, or is about to go.
+                    if fault.errno != errno.ENETDOWN:
+                        raise
 
         thread = threading.Thread(target=carry, daemon=True)
         thread.start()
