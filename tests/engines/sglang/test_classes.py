@@ -145,7 +145,7 @@ def test_cached_prefix_sent_early_by_nixl(collector: Server, tmp_path: Path) -> 
 
         eventually(looked_twice)
         body = verdict(collector, 901)
-        print("cause:", body["cause"])
+        assert body["cause"] == "sent_early"
 
 
 def test_without_a_whole_row_the_last_page_does_not_count(collector: Server, tmp_path: Path) -> None:
