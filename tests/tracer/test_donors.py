@@ -137,6 +137,23 @@ def test_a_donor_is_named_by_its_digests(server: Server) -> None:
         assert server.verdict("donor") == "match"
 
 
+def test_an_aborted_room_whose_write_lands_late(server: Server) -> None:
+    """It was never received: its pages are known from ``allocate``."""
+    with pair_of(server) as pair:
+        key = ["a" * 16]
+        here = list(range(PAGES))
+        pair.sent.fill("donor", here)
+        pair.decode.event(EventKind.opened, "donor", keys=key, peer="prefill")
+        pair._look(pair.decode, pair.arrived, "donor", key, Stage.allocate, DONOR_PAGES)
+        pair._look(pair.prefill, pair.sent, "donor", key, Stage.send, here)
+        pair.decode.event(EventKind.aborted, "donor", keys=key)
+        pair.decode.event(EventKind.freed, "donor", keys=key)
+        until(lambda: server.verdict("donor") == "aborted")
+        pair.transfer("victim", VICTIM_PAGES, late_write)
+        until(lambda: donors(pair) == [("donor", "digests")])
+        assert pair.component("victim")["cause"] == "cross_room"
+
+
 def test_who_only_held_the_pages_is_said_so(server: Server) -> None:
     """The workers' journals keep nothing: nobody can say what was in the donor's pages."""
     with pair_of(server, journal_bytes=0) as pair:

@@ -118,7 +118,8 @@ class Flusher:
             newcomers = self._manifests.write(connection, pairs, tally.records)
             remember_workers = self._workers.write(connection, batches, tally.drops)
             self._names.learn(connection, batches)
-            self._holdings.write(connection, batches, {s.ref: s.day for s in taken.to_judge}, now)
+            days = {state.ref: state.day for state in taken.to_judge}
+            self._holdings.write(connection, self._statements, batches, days, now)
             search = Search(connection, self._statements) if self._holdings.keep_s else None
             judged = self._judging.judge_all(
                 connection, taken.to_judge, taken.rechecked, now, tally, search=search

@@ -1,13 +1,14 @@
 """Who held which physical pages of a decode worker, and when by that worker's own count.
 
-Written with the ``receive`` that names its pages. A worker's rows are neighbours in the order of its count:
-finding the rooms before and after one reads a stretch of one tree, and writing appends to it.
+Written with the ``allocate`` or ``receive`` that names its pages. Rows lie in the order of a worker's count,
+so finding the rooms before and after one reads a stretch of one tree, and writing appends to it.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from typing import NamedTuple
 
 import msgspec
@@ -18,12 +19,15 @@ from pd_tracer_hooks.wire import Observation, Side, Stage
 from tracer.store.batch import Batch
 from tracer.store.codec import RoomRef
 from tracer.store.schema import donor_asks, holdings
+from tracer.store.statements import Statements
 from tracer.store.upsert import insert_missing
 
 #: Receives of one worker that are looked through before and after a room's own.
 LOOK_BACK, LOOK_AHEAD = 2000, 200
 #: Other rooms that are named as having held a component's bad pages: the nearest before, the nearest after.
 NAMED_BEFORE, NAMED_AFTER = 6, 2
+#: Looks that say which pages a room has. An aborted one has no ``receive``, and its writes may still land.
+_NAMES_PAGES = frozenset({Stage.allocate, Stage.receive})
 #: Rows are pruned this often.
 PRUNE_EVERY_S = 600.0
 
@@ -51,28 +55,26 @@ class Holdings:
         self._prune_at = 0.0
 
     def write(
-        self, connection: Connection, batches: Iterable[Batch], days: Mapping[RoomRef, int], now: float
+        self,
+        connection: Connection,
+        statements: Statements,
+        batches: Iterable[Batch],
+        days: Mapping[RoomRef, int],
+        now: float,
     ) -> None:
         """Keep what decode workers said of their pages. ``days``: of the rooms that have something new."""
         if not self.keep_s:
             return
         rows = [
-            {
-                "deployment": ref[0],
-                "worker": key.worker,
-                "boot": key.boot,
-                "seq": key.seq,
-                "day": days[ref],
-                "room": ref[1],
-                "received": batch.received,
-                "pages": pages,
-            }
+            (ref[0], key.worker, key.boot, key.seq, days[ref], ref[1], batch.received, pages)
             for batch in batches
             if batch.worker.side is Side.decode
             for ref, key, entry, _ in batch.records
             if ref in days and (pages := _pages(entry.record))
         ]
-        insert_missing(connection, holdings, rows)
+        if rows:
+            with closing(connection.connection.cursor()) as cursor:
+                statements.append_holdings(cursor, sorted(rows))
         if now >= self._prune_at:
             self._prune_at = now + PRUNE_EVERY_S
             connection.execute(delete(holdings).where(holdings.c.received < now - self.keep_s))
@@ -126,7 +128,7 @@ def victims_of(connection: Connection, donors: Iterable[RoomRef]) -> list[RoomRe
 
 
 def _pages(record: object) -> bytes:
-    if not isinstance(record, Observation) or record.stage is not Stage.receive or record.look:
+    if not isinstance(record, Observation) or record.stage not in _NAMES_PAGES or record.look:
         return b""
     tables: list[tuple[list[str], list[Run]]] = []
     for component in record.components:

@@ -237,7 +237,7 @@ wants = Table(
     sqlite_with_rowid=False,
 )
 
-#: Which physical pages of a decode worker a room was received into: one row a ``receive`` that names them.
+#: Which physical pages of a decode worker a room had: one row an ``allocate`` or ``receive`` that names them.
 #: A worker's rows lie in the order of its own count, so that the rooms before and after one are neighbours.
 #: ``pages`` is msgpack: pairs of component names and runs, components of one page table together. ``day`` is
 #: the room's in ``records``.

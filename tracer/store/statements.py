@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from sqlalchemy import Table
 
 from tracer.store.codec import RoomRef
-from tracer.store.schema import records, rooms
+from tracer.store.schema import holdings, records, rooms
 
 Row = tuple[Any, ...]
 #: Deployment, room, transfer key (empty: the room itself).
@@ -23,6 +23,7 @@ DayRoom = tuple[int, str, str]
 
 RECORD_COLUMNS = tuple(column.name for column in records.columns)
 ROOM_COLUMNS = tuple(column.name for column in rooms.columns)
+HOLDING_COLUMNS = tuple(column.name for column in holdings.columns)
 ROOM_KEY = ("day", "deployment", "room")
 
 
@@ -37,6 +38,9 @@ class Statements(Protocol):
 
     def append_records(self, cursor: Any, rows: Sequence[Row]) -> None:
         """Insert records, none of which is there. Raises the driver's IntegrityError if one is."""
+
+    def append_holdings(self, cursor: Any, rows: Sequence[Row]) -> None:
+        """Insert the sorted rows of ``holdings`` that are not there yet."""
 
     def load_records(self, cursor: Any, refs: Sequence[DayRoom]) -> list[Row]:
         """All records of some rooms, oldest first."""

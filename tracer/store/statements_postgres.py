@@ -10,6 +10,7 @@ from sqlalchemy import Table
 from tracer.store.codec import RoomRef
 from tracer.store.schema import records, rooms
 from tracer.store.statements import (
+    HOLDING_COLUMNS,
     RECORD_COLUMNS,
     ROOM_COLUMNS,
     ROOM_KEY,
@@ -41,6 +42,12 @@ _LOAD_RECORDS = (
     "ORDER BY t.received, t.worker, t.boot, t.seq"
 )
 _LOAD_ROOMS = f"SELECT {', '.join(f't.{name}' for name in ROOM_COLUMNS)} {_JOIN.format(table='rooms')}"
+_HOLDINGS = f"""
+INSERT INTO holdings ({", ".join(HOLDING_COLUMNS)})
+SELECT * FROM unnest(
+    %s::text[], %s::text[], %s::text[], %s::bigint[], %s::int[], %s::text[], %s::float8[], %s::bytea[]
+) ON CONFLICT DO NOTHING
+"""  # noqa: S608
 _APPEND = f"COPY records ({', '.join(RECORD_COLUMNS)}) FROM STDIN (FORMAT BINARY)"
 _TYPES = {"INTEGER": "int4", "SMALLINT": "int2", "BIGINT": "int8", "FLOAT": "float8", "TEXT": "text"}
 
@@ -76,6 +83,10 @@ class PostgresStatements:
     def append_records(self, cursor: Any, rows: Sequence[Row]) -> None:
         """COPY straight into the table: the rooms are locked, so no row can have come in between."""
         self._copy(cursor, _APPEND, _RECORD_TYPES, rows)
+
+    def append_holdings(self, cursor: Any, rows: Sequence[Row]) -> None:
+        """One statement: some may be there, so they cannot be copied in."""
+        cursor.execute(_HOLDINGS, [list(column) for column in zip(*rows, strict=True)])
 
     def load_records(self, cursor: Any, refs: Sequence[DayRoom]) -> list[Row]:
         """All records of some rooms, oldest first."""

@@ -11,6 +11,7 @@ import msgspec
 from tracer.store.codec import RoomRef
 from tracer.store.schema import rooms
 from tracer.store.statements import (
+    HOLDING_COLUMNS,
     RECORD_COLUMNS,
     ROOM_COLUMNS,
     ROOM_KEY,
@@ -76,6 +77,7 @@ _LOCK = _Insert(
     " RETURNING deployment, room, day, version",
 )
 _APPEND = _Insert("records", RECORD_COLUMNS)
+_HOLDINGS = _Insert("holdings", HOLDING_COLUMNS, "ON CONFLICT DO NOTHING")
 _INSERT_ROOMS = _Insert("rooms", ROOM_COLUMNS)
 _WRITE_ROOMS = _Insert("rooms", ROOM_COLUMNS, upsert_tail(rooms, ROOM_KEY))
 
@@ -100,6 +102,10 @@ class SqliteStatements:
     def append_records(self, cursor: Any, rows: Sequence[Row]) -> None:
         """Insert many at once."""
         _APPEND.execute(cursor, rows)
+
+    def append_holdings(self, cursor: Any, rows: Sequence[Row]) -> None:
+        """Insert many at once."""
+        _HOLDINGS.execute(cursor, rows)
 
     def load_records(self, cursor: Any, refs: Sequence[DayRoom]) -> list[Row]:
         """All records of some rooms, oldest first."""
