@@ -56,6 +56,22 @@ def test_the_very_cells_are_named(kv: object) -> None:
     assert (said.evidence.unit, said.evidence.units) == ("cell", 4)
 
 
+def test_digests_sent_layers_by_layers() -> None:
+    kv = dataclasses.replace(LONG, layers=(3, 5, 7))
+    holds = {(5, 100): "x"}
+    room = RoomBuilder().opened().send(kv.part()).receive(kv.part(holds=holds))
+    room.detail(P0, kv.detail(Stage.send))
+    whole = kv.detail(Stage.receive, holds=holds)
+    row = len(whole["digests"]) // 3
+    for number, layer in enumerate(kv.layers):
+        piece = U64s(whole["digests"][number * row : (number + 1) * row])
+        room.detail(D0, {**whole, "layers": [layer], "digests": piece})
+    said, expected = component(room), component(with_details(kv, holds))
+    assert said.where is not None
+    assert said.where.cells == [LayerPages(layer=5, runs=[(100, 1)])]
+    assert (said.where, said.evidence) == (expected.where, expected.evidence)
+
+
 def test_one_cell_of_many() -> None:
     said = component(with_details(LONG, {(7, 100): "x"}))
     assert (said.cause, said.shape) == (Cause.unexplained, Shape.one_cell)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from pd_tracer_hooks.digest.backend import PageDigests
 from pd_tracer_hooks.digest.fold import Folded, fold
@@ -38,13 +38,22 @@ def cell_map(parts: Sequence[Part], details: Iterable[tuple[str, Detail]]) -> Ce
     """The cells of a look's ``parts`` that ``details`` (worker id, detail) know."""
     digests: dict[Cell, int] = {}
     order_free: dict[Cell, int] = {}
-    strange = 0
+    believed: list[Detail] = []
+    others: list[tuple[str, Detail]] = []
     for worker, detail in details:
         if detail.gone:
             continue
-        if not any(part.worker == worker and _is_behind(detail, part.digest) for part in parts):
-            strange += 1
-            continue
+        if _is_behind_one(worker, detail, parts):
+            believed.append(detail)
+        else:
+            others.append((worker, detail))
+    strange = 0
+    for worker, pieces in _sequences(others):
+        if len(pieces) > 1 and _is_behind_one(worker, whole := _put_together(pieces), parts):
+            believed.append(whole)
+        else:
+            strange += len(pieces)
+    for detail in believed:
         digests.update(_by_cell(detail, detail.digests))
         if len(detail.order_free) == len(detail.digests):
             order_free.update(_by_cell(detail, detail.order_free))
@@ -71,6 +80,34 @@ def folded(
         )
     except ValueError:
         return None
+
+
+def _sequences(details: Iterable[tuple[str, Detail]]) -> list[tuple[str, list[Detail]]]:
+    """Details that may be pieces of one: a large one is sent layers by layers, in consecutive records."""
+    found: list[tuple[str, list[Detail]]] = []
+    for worker, detail in sorted(details, key=lambda each: (each[0], each[1].seq)):
+        if found and found[-1][0] == worker:
+            last = found[-1][1][-1]
+            layers = {layer for piece in found[-1][1] for layer in piece.layers}
+            follows = detail.seq == last.seq + 1 and detail.runs == last.runs and detail.keys == last.keys
+            if follows and layers.isdisjoint(detail.layers):
+                found[-1][1].append(detail)
+                continue
+        found.append((worker, [detail]))
+    return found
+
+
+def _put_together(pieces: Sequence[Detail]) -> Detail:
+    return structs.replace(
+        pieces[0],
+        layers=[layer for piece in pieces for layer in piece.layers],
+        digests=U64s(b"".join(piece.digests for piece in pieces)),
+        order_free=U64s(b"".join(piece.order_free for piece in pieces)),
+    )
+
+
+def _is_behind_one(worker: str, detail: Detail, parts: Iterable[Part]) -> bool:
+    return any(part.worker == worker and _is_behind(detail, part.digest) for part in parts)
 
 
 def _is_behind(detail: Detail, part: ComponentDigest) -> bool:
