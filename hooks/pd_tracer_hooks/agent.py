@@ -97,6 +97,7 @@ class Agent:
             k=settings.k,
             layer_choice=settings.layers,
             layer_sums=settings.layer_sums,
+            order_free=settings.order_free,
             model_layers=model_layers,
             owning_layers=owning_layers or {},
         )

@@ -78,6 +78,8 @@ class Plan:
     k: int
     layer_choice: str
     layer_sums: bool
+    #: Order-free sums beside the page digests, where the backend makes them: for the journal alone.
+    order_free: bool = False
     model_layers: int = 0
     #: Layers that own a buffer of a component in the whole model, where this worker knows them.
     owning_layers: Mapping[str, Sequence[int]]
@@ -140,6 +142,7 @@ def launch(backend: DigestBackend, plan: Plan, look: Look) -> list[Launched]:
             pages,
             component.last_rows if reads_last else None,
             at_once=look.stage in AT_ONCE,
+            order_free=plan.order_free,
             fold=_fold_spec(component, plan, ordinals),
         )
         launched.append(Launched(component, ordinals, pages, backend.launch(request)))

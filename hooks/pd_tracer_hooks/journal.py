@@ -31,11 +31,13 @@ class Entry:
     layers: tuple[int, ...]
     runs: tuple[Run, ...]
     digests: bytes
+    #: Order-free sums of the same cells, packed alike, or empty.
+    order_free: bytes = b""
 
     @property
     def size(self) -> int:
         """Bytes that it is counted with."""
-        return len(self.digests) + _ENTRY_BYTES
+        return len(self.digests) + len(self.order_free) + _ENTRY_BYTES
 
 
 class Journal:

@@ -224,4 +224,5 @@ def entry_of(look: Look, read: Read) -> Entry:
         layers=tuple(read.digests.layers),
         runs=tuple(runs_of(read.ordinals)),
         digests=read.digests.data,
+        order_free=read.digests.order_free,
     )

@@ -97,6 +97,9 @@ class Settings:
     shutdown_s: float = _time(2.0, "time to deliver what is queued at exit", least="0 or more")
     pending: int = _setting(1024, "digests under way at most", _above(0), "1 or more")
     pending_s: float = _time(60.0, "time after which a digest under way is given up")
+    order_free: bool = _setting(
+        False, "keep order-free sums in the journal too: tells reordered rows; twice the work of the CPU path"
+    )
     journal_bytes: int = _setting(
         64 << 20,
         "host memory for the page digests of recent rooms, sent when asked for",

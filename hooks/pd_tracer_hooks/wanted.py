@@ -86,6 +86,7 @@ class Wanted:
         layers = max(1, DETAIL_BYTES // row) if row else len(entry.layers)
         for first in range(0, len(entry.layers), layers):
             part = entry.layers[first : first + layers]
+            place = slice(first * row, (first + len(part)) * row)
             yield Detail(
                 room=entry.room,
                 keys=list(entry.keys),
@@ -96,7 +97,8 @@ class Wanted:
                 component=entry.component,
                 layers=list(part),
                 runs=list(entry.runs),
-                digests=U64s(entry.digests[first * row : (first + len(part)) * row]),
+                digests=U64s(entry.digests[place]),
+                order_free=U64s(entry.order_free[place]),
             )
 
     def _gone(self, want: Want) -> Detail:

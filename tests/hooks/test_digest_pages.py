@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import random
+from contextlib import nullcontext
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.digests import bounded, numpy_absent
 
-from pd_tracer_hooks.digest import blocks, definition, pages
-from pd_tracer_hooks.layout import DSA_INDEX_K
+from pd_tracer_hooks.digest import blocks, cpu, definition, pages
+from pd_tracer_hooks.digest.backend import DigestRequest, Pool
+from pd_tracer_hooks.layout import DSA_INDEX_K, PageLayout, Segment
+from pd_tracer_hooks.u64s import U64s
 
 BLOCK = blocks.BLOCK_WORDS * 8
 LENGTHS = [0, 1, 8, 1016, 1023, 1024, 1025, 8448, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK + 13]
@@ -46,3 +50,21 @@ def test_zero_page() -> None:
     # Segments are padded one by one, so where they end matters even among zeros.
     assert pages.zero_page_digest(3, 3) == definition.page_digest(bytes(3), bytes(3))
     assert pages.zero_page_digest(3, 3) != pages.zero_page_digest(6)
+
+
+@pytest.mark.parametrize("absent", [False, True])
+def test_order_free_sums_beside_the_digests(absent: bool) -> None:
+    layout = PageLayout(48, 4, (Segment(0, 8), Segment(32, 4)))
+    memory = bytes((7 * at) & 255 for at in range(48 * 6))
+    pool = Pool("kv", layout, {0: memory, 3: memory[::-1]})
+    request = DigestRequest(pool, (0, 3), [4, 1, 5], 3, order_free=True)
+    with numpy_absent() if absent else nullcontext():
+        read = cpu.CpuBackend().launch(request).result()
+        plain = cpu.CpuBackend().launch(replace(request, order_free=False)).result()
+    expected = [
+        definition.order_free_digest(*layout.valid_parts(data[48 * page : 48 * page + 48], rows))
+        for data in (memory, memory[::-1])
+        for page, rows in ((4, None), (1, None), (5, 3))
+    ]
+    assert list(U64s(read.order_free).values()) == expected
+    assert (plain.order_free, plain.data) == (b"", read.data)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from support.recorder import Recorder, recording
@@ -74,6 +75,13 @@ def test_a_detail_is_what_was_kept(line: Line) -> None:
     assert (detail.room, detail.stage, detail.component) == ("r", Stage.receive, "kv")
     assert (detail.layers, detail.runs, detail.gone) == ([0, 1], [(0, 3)], False)
     assert bytes(detail.digests) == kept().digests
+
+
+def test_order_free_sums_go_along_where_they_were_kept() -> None:
+    journal = Journal(64 << 20)
+    journal.keep(replace(kept(), order_free=bytes(range(48))))
+    (detail,) = Line(journal).ask(room="r")
+    assert bytes(detail.order_free) == bytes(range(48))
 
 
 def test_a_repeated_want_is_answered_once_until_it_may_have_been_lost(line: Line) -> None:

@@ -80,6 +80,7 @@ class Instrument:
             run=config.run,
             coverage="full",
             layer_sums=True,
+            order_free=True,
             # A wish of the collector is heard with the next report, also of an idle worker.
             heartbeat_s=0.5,
         )

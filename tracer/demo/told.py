@@ -43,7 +43,7 @@ _EVERY_STAGE = frozenset({Saw.later, Saw.release, Saw.allocate, Saw.second_send}
 _ALWAYS = frozenset({Saw.place, Saw.layout, Saw.manifests, Saw.keys})
 #: What page digests can bring: at best, and for certain once the collector has asked for them.
 _DETAILS = frozenset({Saw.details, Saw.order_free, Saw.donor})
-_CERTAIN = frozenset({Saw.details, Saw.donor})
+_CERTAIN = _DETAILS
 
 
 def saw(

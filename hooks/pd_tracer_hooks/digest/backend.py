@@ -57,7 +57,8 @@ class DigestRequest:
     a list.
 
     On a device the pages are read in the order of the engine's current stream, or, ``at_once``, on a
-    stream of the backend's own that waits for nothing. ``fold`` asks a backend that can for the sums too.
+    stream of the backend's own that waits for nothing. ``fold`` asks a backend that can for the sums too,
+    ``order_free`` one that can for the order-free sums of the same pages.
     """
 
     pool: Pool
@@ -66,6 +67,7 @@ class DigestRequest:
     last_rows: int | None = None
     at_once: bool = False
     fold: FoldSpec | None = None
+    order_free: bool = False
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,8 @@ class PageDigests:
 
     ``read_started`` and ``read_ended``: when the pages were read, in seconds of the host's wall clock, to
     within ``read_error`` seconds where a device's clock had to be translated. ``folded``: the sums, if the
-    request asked for them and the backend makes them; else fold ``data``.
+    request asked for them and the backend makes them; else fold ``data``. ``order_free``: the
+    order-free sums, packed like ``data``, or empty.
     """
 
     layers: tuple[int, ...]
@@ -84,6 +87,7 @@ class PageDigests:
     read_ended: float
     read_error: float = 0.0
     folded: Folded | None = None
+    order_free: bytes = b""
 
 
 class PendingDigest(Protocol):

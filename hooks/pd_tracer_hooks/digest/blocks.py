@@ -54,8 +54,15 @@ def _scratch() -> _Scratch:
     return _Scratch()
 
 
-def digest_pages(memory: memoryview, page_bytes: int, pages: Sequence[int], spans: Sequence[Span]) -> Words:
-    """Digest ``pages`` of ``memory``, of each the bytes in ``spans``, in order.
+def digest_pages(
+    memory: memoryview,
+    page_bytes: int,
+    pages: Sequence[int],
+    spans: Sequence[Span],
+    *,
+    ordered: bool = True,
+) -> Words:
+    """Digest ``pages`` of ``memory``, of each the bytes in ``spans``, in order; or, not ``ordered``, their M.
 
     Page ``i`` starts at byte ``i * page_bytes``; every page and span must lie inside.
     Returns one word a page. Needs numpy.
@@ -66,7 +73,7 @@ def digest_pages(memory: memoryview, page_bytes: int, pages: Sequence[int], span
     source = np.frombuffer(memory, np.uint8, whole).reshape(-1, page_bytes)
     places = np.array(pages, np.intp)
     totals = np.zeros(len(pages), np.uint64)
-    for piece in _pieces(spans):
+    for piece in _pieces(spans, 0 if ordered else None):
         _add_piece(source, places, piece, totals)
     length = sum(length for _, length in spans)
     totals += np.uint64(((length + 1) * G) & MASK)

@@ -62,16 +62,21 @@ class CpuBackend:
 
 
 def _digest(request: DigestRequest) -> PageDigests:
-    layout = request.pool.layout
     pages = list(map(index, request.pages))  # numpy's integers and arrays are welcome too
     if pages:
         _check_last_rows(request)
     started = time.time()
-    data = b"".join(
-        _digest_layer(_layer_memory(request.pool, layer, pages), layout, pages, request.last_rows)
+    data = _digest_layers(request, pages, ordered=True)
+    order_free = _digest_layers(request, pages, ordered=False) if request.order_free else b""
+    return PageDigests(tuple(request.layers), len(pages), data, started, time.time(), order_free=order_free)
+
+
+def _digest_layers(request: DigestRequest, pages: Sequence[int], *, ordered: bool) -> bytes:
+    layout = request.pool.layout
+    return b"".join(
+        _digest_layer(_layer_memory(request.pool, layer, pages), layout, pages, request.last_rows, ordered)
         for layer in request.layers
     )
-    return PageDigests(tuple(request.layers), len(pages), data, started, time.time())
 
 
 def _check_last_rows(request: DigestRequest) -> None:
@@ -95,27 +100,29 @@ def _layer_memory(pool: Pool, layer: int, pages: Sequence[int]) -> memoryview:
 
 
 def _digest_layer(
-    memory: memoryview, layout: PageLayout, pages: Sequence[int], last_rows: int | None
+    memory: memoryview, layout: PageLayout, pages: Sequence[int], last_rows: int | None, ordered: bool
 ) -> bytes:
     """Digests of one layer's pages, packed. All pages are full but, where ``last_rows`` says so, the last."""
     if last_rows is None or last_rows == layout.rows or not pages:
-        return _digest_alike(memory, layout, pages, None)
-    return _digest_alike(memory, layout, pages[:-1], None) + _digest_alike(
-        memory, layout, pages[-1:], last_rows
+        return _digest_alike(memory, layout, pages, None, ordered)
+    return _digest_alike(memory, layout, pages[:-1], None, ordered) + _digest_alike(
+        memory, layout, pages[-1:], last_rows, ordered
     )
 
 
-def _digest_alike(memory: memoryview, layout: PageLayout, pages: Sequence[int], rows: int | None) -> bytes:
-    """Digests of pages that all have the same number of valid rows, packed."""
+def _digest_alike(
+    memory: memoryview, layout: PageLayout, pages: Sequence[int], rows: int | None, ordered: bool
+) -> bytes:
+    """Digests (or order-free sums) of pages that all have the same number of valid rows, packed."""
     if not pages:
         return b""
     spans = layout.valid_spans(rows)
     if load_numpy() is not None:
         from pd_tracer_hooks.digest.blocks import digest_pages  # noqa: PLC0415 - needs numpy
 
-        return digest_pages(memory, layout.page_bytes, pages, spans).tobytes()
+        return digest_pages(memory, layout.page_bytes, pages, spans, ordered=ordered).tobytes()
+    one = definition.page_digest if ordered else definition.order_free_digest
     starts = [page * layout.page_bytes for page in pages]
     return U64s.of(
-        definition.page_digest(*(bytes(memory[at + offset : at + offset + size]) for offset, size in spans))
-        for at in starts
+        one(*(bytes(memory[at + offset : at + offset + size]) for offset, size in spans)) for at in starts
     )
