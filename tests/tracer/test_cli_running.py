@@ -41,6 +41,7 @@ COMMANDS = [
     "rooms",
     "room",
     "summary",
+    "verify",
     "workers",
     "digest",
     "culprits",

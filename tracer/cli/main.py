@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from tracer import __version__
-from tracer.cli import culprits, demo, digest, explain, migrate, room, rooms, serve, summary, workers
+from tracer.cli import culprits, demo, digest, explain, migrate, room, rooms, serve, summary, verify, workers
 from tracer.cli.exits import EPILOG
 
 app = typer.Typer(
@@ -43,6 +43,7 @@ app.command("rooms")(rooms.rooms)
 app.command("room")(room.room)
 app.command("summary")(summary.summary)
 app.command("workers")(workers.workers)
+app.command("verify")(verify.verify)
 app.command("culprits")(culprits.culprits)
 app.command("explain")(explain.explain)
 app.command("digest")(digest.digest)
