@@ -32,5 +32,10 @@ def configure_logging(settings: Settings) -> None:
         wrapper_class=structlog.make_filtering_bound_logger(
             logging.getLevelNamesMapping()[settings.log_level.upper()]
         ),
-        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
+        logger_factory=_to_stderr,
     )
+
+
+def _to_stderr(*_: object) -> structlog.WriteLogger:
+    """Asked for each event: ``sys.stderr`` may have been exchanged meanwhile, and the old one closed."""
+    return structlog.WriteLogger(sys.stderr)
