@@ -6,33 +6,25 @@ from collections.abc import Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, Query
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from tracer.api.deps import Now, Reading
 from tracer.api.models import culprits as shown
 from tracer.api.models.base import problems
-from tracer.api.params import Duration, Name, Params
+from tracer.api.params import Name, Params, Window
 from tracer.culprits import ranking
 from tracer.store.culprits_query import read_compared
 from tracer.times import parse_duration
 
 router = APIRouter(tags=["summary"])
-MAX_WINDOW_S = 366 * 86_400.0
 
 
 class CulpritsQuery(Params):
     """Parameters of ``GET /culprits``."""
 
-    window: Duration = Field("1h", description="How far to look back")
+    window: Window = Field("1h", description="How far to look back")
     deployment: Name | None = None
     limit: int = Field(20, ge=1, le=200, description="Most factors to list")
-
-    @field_validator("window")
-    @classmethod
-    def _bounded(cls, value: str) -> str:
-        if not 0 < parse_duration(value) <= MAX_WINDOW_S:
-            raise ValueError("the window must be longer than 0 and at most 366d")
-        return value
 
 
 @router.get(

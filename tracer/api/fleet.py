@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Query
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from tracer.api.deps import Now, Reading
 from tracer.api.models import Exonerated
 from tracer.api.models.base import problems
-from tracer.api.params import Duration, Name, Params
+from tracer.api.params import Name, Params, Window
 from tracer.api.views import room_summary
 from tracer.fleet import Standing, statement
 from tracer.join.model import Cause, Verdict
@@ -18,22 +18,14 @@ from tracer.store.fleet_query import read_fleet
 from tracer.times import parse_duration
 
 router = APIRouter(tags=["summary"])
-MAX_WINDOW_S = 366 * 86_400.0
 
 
 class ExoneratedQuery(Params):
     """Parameters of ``GET /exonerated``."""
 
-    window: Duration = Field("1h", description="How far to look back")
+    window: Window = Field("1h", description="How far to look back")
     deployment: Name | None = None
     limit: int = Field(20, ge=1, le=200, description="Most rooms left unexplained to list")
-
-    @field_validator("window")
-    @classmethod
-    def _bounded(cls, value: str) -> str:
-        if not 0 < parse_duration(value) <= MAX_WINDOW_S:
-            raise ValueError("the window must be longer than 0 and at most 366d")
-        return value
 
 
 @router.get(

@@ -47,3 +47,17 @@ Duration = Annotated[
     AfterValidator(_is_duration),
     Field(description="`90`, `90s`, `15m`, `1h30m`, `7d`", examples=["15m"]),
 ]
+
+
+#: A year. What answers for a window reads all of it: longer ones are for a time series database.
+MAX_WINDOW_S = 366 * 86_400.0
+
+
+def _is_window(text: str) -> str:
+    if not 0 < parse_duration(text) <= MAX_WINDOW_S:
+        raise ValueError("the window must be longer than 0 and at most 366d")
+    return text
+
+
+#: How far to look back.
+Window = Annotated[Duration, AfterValidator(_is_window)]

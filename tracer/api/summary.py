@@ -5,35 +5,26 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Query
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from tracer.api.deps import AppCollector, Now, Reading
 from tracer.api.models import Summary
 from tracer.api.models.base import problems
-from tracer.api.params import Duration, Name, Params
+from tracer.api.params import Name, Params, Window
 from tracer.api.views import summary
 from tracer.store.summary_query import read_pending, read_window
 from tracer.times import parse_duration
 
 router = APIRouter(tags=["summary"])
-#: A year. Roll-ups are read in whole: longer windows are for a time series database.
-MAX_WINDOW_S = 366 * 86_400.0
 
 
 class SummaryQuery(Params):
     """Parameters of ``GET /summary``."""
 
-    window: Duration | None = Field(
+    window: Window | None = Field(
         None, description="How far to look back; the default is the setting of the ratio gauges, 15 minutes"
     )
     deployment: Name | None = None
-
-    @field_validator("window")
-    @classmethod
-    def _bounded(cls, value: str | None) -> str | None:
-        if value is not None and not 0 < parse_duration(value) <= MAX_WINDOW_S:
-            raise ValueError("the window must be longer than 0 and at most 366d")
-        return value
 
 
 @router.get(
