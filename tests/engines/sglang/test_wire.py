@@ -32,9 +32,11 @@ class OnePerRoom:
         self._rng = random.Random(5)
         #: Frames of each room that still pass, so that other pages and layers are hit than the first.
         self._passing = {room: self._rng.randrange(6) for room in rooms}
+        #: End of what each TCP flow has carried so far.
+        self._carried: dict[bytes, int] = {}
 
     def pass_on(self, frame: bytes) -> bytes:
-        if len(frame) < 1024 or not self._passing:
+        if len(frame) < 1024 or not self._passing or not self._is_new(frame):
             return frame
         found = find(frame, 54 + self._rng.randrange(len(frame) - 1024 or 1))
         if found is None or found[1].room not in self._passing:
@@ -46,6 +48,18 @@ class OnePerRoom:
         del self._passing[place.room]
         self.hits[place.room] = place
         return wire.flip_in_frame(frame, at + 6, self._rng.randrange(8))
+
+    def _is_new(self, frame: bytes) -> bool:
+        """Whether it carries bytes for the first time: a busy machine sends some again, to no effect."""
+        tcp = 14 + (frame[14] & 15) * 4
+        first = int.from_bytes(frame[tcp + 4 : tcp + 8], "big")
+        end = first + len(frame) - tcp - (frame[tcp + 12] >> 4) * 4
+        flow = frame[26:34] + frame[tcp : tcp + 4]
+        carried = self._carried.get(flow, first)
+        ahead = (first - carried) % 2**32 < 2**31
+        if ahead:
+            self._carried[flow] = end % 2**32
+        return ahead
 
 
 @contextmanager
