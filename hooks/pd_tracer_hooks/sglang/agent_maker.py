@@ -79,7 +79,15 @@ class AgentMaker:
             aliases=[name for name in dict.fromkeys(names) if name],
         )
         changed = [finding.path for finding in findings if finding.fit is Fit.changed]
-        agent = Agent(settings, worker, model_layers=_model_layers(scheduler, inventory), guard=self._guard)
+        agent = Agent(
+            settings,
+            worker,
+            backend=self._backend,
+            model_layers=_model_layers(scheduler, inventory),
+            owning_layers=_owning_layers(args, inventory),
+            on_wanted=self.on_wanted,
+            guard=self._guard,
+        )
         return agent, Described(changed, snapshot)
 
     def _findings(self, manager: Any) -> list[Finding]:
