@@ -15,7 +15,7 @@ from tracer import __version__
 from tracer.api import culprits, fleet, health, ingest, metrics, rooms, summary, workers
 from tracer.api.openapi import describe_ingest
 from tracer.api.problems import handle_problems
-from tracer.collector import Collector, make_collector
+from tracer.collector import make_collector
 from tracer.logs import configure_logging
 from tracer.settings import Settings
 
@@ -74,9 +74,3 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         return RedirectResponse("docs")
 
     return app
-
-
-def collector_of(app: FastAPI) -> Collector:
-    """The collector behind an application."""
-    collector: Collector = app.state.collector
-    return collector

@@ -67,11 +67,6 @@ class Values:
         """Whether any bucket is known."""
         return self._comparable and bool(self._buckets)
 
-    @property
-    def has_rows(self) -> bool:
-        """Whether any layer's row is known."""
-        return self._comparable and bool(self._rows)
-
     @cached_property
     def _read(self) -> Mapping[int, Spans]:
         """Pages that were read, by layer."""

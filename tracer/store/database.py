@@ -54,11 +54,6 @@ class Database:
         """Whether this is SQLite (else PostgreSQL)."""
         return self.url.get_backend_name() == "sqlite"
 
-    def ping(self) -> None:
-        """Ask the database for nothing. Raises ``sqlalchemy.exc.SQLAlchemyError`` when it is away."""
-        with self.read.connect() as connection:
-            connection.execute(text("SELECT 1"))
-
     def connect_writer(self) -> Connection:
         """A connection for the writer, on which nothing waits for ever.
 
