@@ -19,6 +19,8 @@ _REMEMBERED = 4096
 #: Bytes of digests in one detail; more are split by layers.
 DETAIL_BYTES = 1 << 20
 
+_Name = tuple[str, str, tuple[str, ...], str, tuple[str, ...]]
+
 #: Where a side looks first: what a detail that is gone is said of when the want names no stage.
 _FIRST_LOOK = {Side.prefill: Stage.send, Side.decode: Stage.receive}
 
@@ -41,7 +43,7 @@ class Wanted:
         self._deliver, self._next_seq = deliver, next_seq
         self._deep_limit_s, self._clock = deep_limit_s, clock
         self._lock = threading.Lock()
-        self._answered: OrderedDict[Want, float] = OrderedDict()
+        self._answered: OrderedDict[_Name, float] = OrderedDict()
         self._deep_until = float("-inf")
 
     @property
@@ -116,12 +118,6 @@ class Wanted:
         )
 
 
-def _named(want: Want) -> Want:
-    """A want without what changes from one answer to the next, and hashable."""
-    return Want(
-        kind=want.kind,
-        room=want.room,
-        keys=tuple(sorted(want.keys)),  # type: ignore[arg-type]
-        component=want.component,
-        stages=tuple(sorted(want.stages)),  # type: ignore[arg-type]
-    )
+def _named(want: Want) -> _Name:
+    """What one want is recognised by: what does not change from one answer to the next."""
+    return (want.kind, want.room, tuple(sorted(want.keys)), want.component, tuple(sorted(want.stages)))

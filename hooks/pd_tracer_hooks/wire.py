@@ -100,6 +100,19 @@ class HooksState(str, Enum):
     detached = "detached"
 
 
+class FindingKind(str, Enum):
+    """What a canary or a load watch saw. See docs/canary.md for what each stands for."""
+
+    unexpected_page_write = "unexpected_page_write"
+    expected_page_unwritten = "expected_page_unwritten"
+    #: Padded rows wrote their page (page 0): neither hidden nor counted as aliasing.
+    padding_write = "padding_write"
+    #: An expected page was written with other values than an eager run of the same step.
+    value_mismatch = "value_mismatch"
+    #: A layer was read before its load from another tier was done.
+    early_read = "early_read"
+
+
 # Records are trees: counting references frees them, and the cycle collector need not walk the thousands
 # that a collector remembers.
 class _Record(Struct, omit_defaults=True, frozen=True, gc=False):
@@ -265,6 +278,107 @@ class Manifest(_Record, kw_only=True, frozen=True):
     setup: Setup | None = None
 
 
+class PageOwner(_Record, kw_only=True, frozen=True):
+    """Whose pages a finding concerns, as the worker knew it at the replay."""
+
+    #: Empty: pages that no room has (free ones, or a server without rooms).
+    room: Annotated[str, Meta(max_length=512)] = ""
+    request: Text = ""
+    #: Physical pages.
+    runs: Annotated[list[Run], Meta(max_length=256)] = []
+
+
+class Finding(_Record, kw_only=True, frozen=True):
+    """One kind of finding in one layer of one step. Pages are physical ones of this worker."""
+
+    kind: FindingKind
+    seq: Count
+    at: Seconds
+    #: Number of the step since the canary began, the same as in :class:`FlightStep`.
+    step: Count
+    #: Which runner replayed: ``decode``, ``draft``, ``prefill``; for a load the consumer's call site.
+    runner: Text = ""
+    component: Name
+    layer: LayerId
+    #: Pages concerned, as far as they were kept; ``found`` counts them all.
+    pages: Annotated[list[Run], Meta(max_length=256)] = []
+    found: Count
+    owners: Annotated[list[PageOwner], Meta(max_length=64)] = []
+    #: Pages of this layer that changed in the step, and those that it may write.
+    changed: Count = 0
+    expected: Count = 0
+    #: Rows of the step's batch, and padded rows among what was replayed.
+    batch: Count = 0
+    padded: Count = 0
+    #: ``digest`` or ``clone``; ``around`` or ``captured``; ``running``, ``all`` or ``free``.
+    method: Text = ""
+    placement: Text = ""
+    scope: Text = ""
+    #: Byte in the first page from which on it differs, and the greatest absolute difference, where known.
+    offset: Count | None = None
+    difference: float | None = None
+    #: Digests of the first cell: before and after the step, or at ``load`` and at ``read``.
+    digests: Annotated[list[Hex64], Meta(max_length=2)] = []
+    #: For people: where it was read, what did not wait.
+    note: LongText = ""
+
+
+class FlightStep(_Record, kw_only=True, frozen=True):
+    """One step as the flight recorder kept it."""
+
+    step: Count
+    at: Seconds
+    runner: Text = ""
+    batch: Count = 0
+    padded: Count = 0
+    #: Pages that the step may write.
+    pages: Annotated[list[Run], Meta(max_length=1024)] = []
+    requests: Annotated[list[Text], Meta(max_length=1024)] = []
+    #: Rooms whose transfers were in flight, and loads that were running.
+    transfers: Annotated[list[RoomId], Meta(max_length=1024)] = []
+    loads: Annotated[list[Text], Meta(max_length=256)] = []
+    stream: Text = ""
+
+
+class Flight(_Record, kw_only=True, frozen=True):
+    """The last steps before a finding, the oldest first."""
+
+    seq: Count
+    at: Seconds
+    #: ``seq`` of the finding that made the worker send it.
+    finding: Count
+    steps: Annotated[list[FlightStep], Meta(max_length=64)]
+
+
+class Arm(_Record, kw_only=True, frozen=True):
+    """One arm of the differential mode: ``on``, ``delay`` (the same time, nothing compared), ``off``."""
+
+    name: Name
+    steps: Count = 0
+    findings: Count = 0
+    requests: Count = 0
+    #: Requests that were said to be corrupted, where somebody says it.
+    corrupted: Count = 0
+
+
+class CanaryState(_Record, kw_only=True, frozen=True):
+    """What the canary and the load watch have looked at since their boot: cumulative."""
+
+    steps: Count = 0
+    #: Steps, and cells in them, that were compared.
+    watched: Count = 0
+    cells: Count = 0
+    #: Steps that were due and not compared, by reason.
+    skipped: Annotated[dict[Name, Count], Meta(max_length=64)] = {}
+    #: Findings by kind, also those that were not sent one by one.
+    findings: Annotated[dict[Name, Count], Meta(max_length=64)] = {}
+    loads: Count = 0
+    reads: Count = 0
+    arms: Annotated[list[Arm], Meta(max_length=8)] = []
+    #: How it was set up, such as ``method=digest placement=captured layers=rotate:3``.
+    setup: LongText = ""
+
+
 class Heartbeat(_Record, kw_only=True, frozen=True):
     """The hooks' own state, sent also when there is nothing to report."""
 
@@ -272,6 +386,12 @@ class Heartbeat(_Record, kw_only=True, frozen=True):
     uptime_s: Annotated[float, Meta(ge=0)] = 0.0
     queued: Count = 0
     faults: Count = 0
+    #: None where no canary and no load watch is on.
+    canary: CanaryState | None = None
+    #: What ``control`` has changed for now, by name: ``sampling``, ``coverage``, ``stages``, ``dormant``.
+    control: Annotated[dict[Text, Text], Meta(max_length=16)] = {}
+    #: Requests that the engine itself has counted as handed over since boot, by its own books, where known.
+    eligible: Count | None = None
 
 
 class Report(_Record, kw_only=True, frozen=True):
@@ -288,6 +408,9 @@ class Report(_Record, kw_only=True, frozen=True):
     manifests: list[Manifest] = []
     #: Page digests that the collector asked for.
     details: list[Detail] = []
+    #: What a canary or a load watch saw, and the steps that led to it.
+    findings: list[Finding] = []
+    flights: list[Flight] = []
     heartbeat: Heartbeat | None = None
     #: Records lost in this worker since its boot, by reason. Cumulative.
     drops: Annotated[dict[Name, Count], Meta(max_length=64)] = {}
@@ -300,6 +423,8 @@ class RecordKind(str, Enum):
     events = "events"
     manifests = "manifests"
     details = "details"
+    findings = "findings"
+    flights = "flights"
 
 
 class Refusal(_Record, kw_only=True, frozen=True):
@@ -317,6 +442,7 @@ class Want(_Record, kw_only=True, frozen=True):
     ``kind`` is text so that a worker ignores kinds that it does not know. ``detail``: the page digests of a
     room (``stages`` empty: of all its looks). ``deep``: all stages and full coverage until ``until``
     (seconds since the epoch by the collector's clock; ``for_s`` is the same as seconds from now).
+    ``control``: an operator's change until then, in ``set`` by name (see :class:`Heartbeat`).
     """
 
     kind: str
@@ -326,6 +452,7 @@ class Want(_Record, kw_only=True, frozen=True):
     stages: list[str] = []
     until: float = 0.0
     for_s: float = 0.0
+    set: dict[str, str] = {}
 
 
 class Answer(Struct, kw_only=True, frozen=True):
